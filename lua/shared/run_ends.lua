@@ -8,7 +8,7 @@ local DEAD = {failed = true, timed_out = true, lost = true}
 local ENDS = {succeeded = true, failed = true, timed_out = true, lost = true, cancelled = true, skipped = true}
 
 -- The fields of a run's record that its notices contain.
-local NOTICE_FIELDS = {'state', 'reason', 'attempt', 'due', 'started_at', 'finished_at', 'exit_code', 'signal', 'http_status', 'error', 'node', 'skipped_count', 'waiting_for', 'behind'}
+local NOTICE_FIELDS = {'state', 'reason', 'attempt', 'due', 'first_start', 'started_at', 'finished_at', 'exit_code', 'signal', 'http_status', 'error', 'node', 'skipped_count', 'waiting_for', 'behind'}
 
 -- The most notices that may wait for their runs.
 local NOTICES = 10000

@@ -13,13 +13,13 @@ pub(crate) fn page(text: &str) -> Option<String> {
     Some(part(title, &body))
 }
 
-/// The section below the heading `## TITLE`, up to the next of its kind; none if there is no such heading.
-pub(crate) fn section(text: &str, title: &str) -> Option<String> {
+/// The section below the heading `## TITLE`, up to the next of its kind, under `heading`; none if there is no such section.
+pub(crate) fn section(text: &str, title: &str, heading: &str) -> Option<String> {
     let mut lines = text.lines().skip_while(|line| line.strip_prefix("## ") != Some(title));
     lines.next()?;
     let body: Vec<&str> =
         lines.take_while(|line| !line.starts_with("## ") && *line != FOOT).collect();
-    Some(part(title, &body))
+    Some(part(heading, &body))
 }
 
 fn part(title: &str, body: &[&str]) -> String {

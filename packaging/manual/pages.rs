@@ -21,14 +21,36 @@ const OF_FILE: [&str; 5] = [
 /// Sections of other pages that describe the file too.
 const SECTIONS_OF_FILE: [(&str, &str); 3] =
     [(SECURITY, "Secrets"), (OPERATIONS, "Logs"), (OPERATIONS, "What is kept, and for how long")];
-/// The sections that describe the daemon.
-const OF_DAEMON: [&str; 2] = ["systemd", "Exit codes"];
+/// The sections that describe the daemon, each with its heading in a manual page.
+const OF_DAEMON: [(&str, &str); 5] = [
+    ("systemd", "systemd"),
+    ("Environment", "Environment"),
+    ("Files", "Files"),
+    ("Signals", "Signals"),
+    ("Exit codes", "Exit status"),
+];
+/// Files to copy, as the examples of the file.
+const EXAMPLES: [&str; 2] =
+    [include_str!("../../examples/web.toml"), include_str!("../../examples/backups.toml")];
+/// The addresses of the pages and sections that the page of the file has.
+const LINKED_IN_FILE: [&str; 8] = [
+    "jobs-toml.md",
+    "schedules.md",
+    "concurrency.md",
+    "notifications.md",
+    "running-jobs.md",
+    "security.md#secrets",
+    "operations.md#logs",
+    "operations.md#what-is-kept-and-for-how-long",
+];
 
 /// All pages: the names of their files, and their texts.
 pub(crate) fn all() -> Vec<(String, String)> {
     let mut pages = Vec::new();
     let daemon = schedd::daemon::command();
-    let extra: String = OF_DAEMON.map(|title| section(OPERATIONS, title)).concat();
+    let operations = with_places(OPERATIONS, &[]);
+    let extra: String =
+        OF_DAEMON.map(|(title, heading)| section(&operations, title, heading)).concat();
     pages.push(("schedd.8".to_owned(), of_command(daemon, "8", &extra)));
     let mut ctl = schedd::cli::command().disable_help_subcommand(true);
     ctl.build();
@@ -99,17 +121,47 @@ fn of_file() -> String {
     roff.text([roman("jobs.toml - the jobs schedd runs, and what holds for them")]);
     let mut page = title("jobs.toml", "5") + &roff.render();
     for text in OF_FILE {
-        page.push_str(&markdown::page(text).expect("a page of docs/ begins with a heading"));
+        let text = with_places(text, &LINKED_IN_FILE);
+        page.push_str(&markdown::page(&text).expect("a page of docs/ begins with a heading"));
     }
     for (text, title) in SECTIONS_OF_FILE {
-        page.push_str(&section(text, title));
+        page.push_str(&section(&with_places(text, &LINKED_IN_FILE), title, title));
     }
+    page.push_str(&literal(&format!("Examples:\n{}", EXAMPLES.join("\n"))));
     page.push_str(&see_also());
     page
 }
 
-fn section(text: &str, title: &str) -> String {
-    markdown::section(text, title).unwrap_or_else(|| panic!("docs/ has no section {title:?}"))
+fn section(text: &str, title: &str, heading: &str) -> String {
+    markdown::section(text, title, heading)
+        .unwrap_or_else(|| panic!("docs/ has no section {title:?}"))
+}
+
+/// Returns a page of `docs/` whose links to other pages name the file, as in `Guarantees
+/// (docs/guarantees.md)`. Links to `present` and within the page stay: a reader finds them here.
+fn with_places(text: &str, present: &[&str]) -> String {
+    let mut parts = text.split("](");
+    let mut page = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        page.push_str("](");
+        let Some((address, rest)) = part.split_once(')') else {
+            page.push_str(part);
+            continue;
+        };
+        let file = address.split_once('#').map_or(address, |(file, _)| file);
+        let is_elsewhere = !file.is_empty()
+            && !file.contains("://")
+            && !present.contains(&file)
+            && !present.contains(&address);
+        page.push_str(address);
+        page.push(')');
+        if is_elsewhere {
+            let place = file.strip_prefix("../").map_or(format!("docs/{file}"), str::to_owned);
+            page.extend([" (", &place, ")"]);
+        }
+        page.push_str(rest);
+    }
+    page
 }
 
 /// The first line, without a date: a page is as new as its version.

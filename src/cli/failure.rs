@@ -1,7 +1,10 @@
 //! The failures of a verb, each with one line of text and an exit code.
 //!
 //! Invariant: a failure is one line on standard error, but a failure of a configuration file has
-//! one line for each problem. No line contains a password or a control character.
+//! one line for each problem. No line contains a password or a control character. With `--json`
+//! each failure is one JSON object on standard error.
+
+use serde_json::{Value, json};
 
 use super::render::one_line;
 use crate::domain::time::human_time::InstantError;
@@ -58,6 +61,19 @@ impl CliFailure {
         }
     }
 
+    /// Returns the failure as one JSON object: all lines of the failure, its exit code and its kind.
+    pub(crate) fn json(&self) -> Value {
+        let kind = match self {
+            Self::Failed(_) => "failed",
+            Self::Invalid(_) | Self::Pointed { .. } => "invalid",
+            Self::NotFound(_) => "not_found",
+            Self::Conflict(_) => "conflict",
+            Self::Unreachable(_) => "unreachable",
+            Self::Config(_) => "config",
+        };
+        error_json(&self.lines().join("\n"), Some((self.code(), kind)))
+    }
+
     /// Returns the failure for `text`, the value of the flag `flag`, which is not a valid time.
     pub(crate) fn at_time(flag: &str, text: &str, error: &InstantError) -> Self {
         Self::Pointed {
@@ -81,6 +97,16 @@ impl CliFailure {
             ]
         })
     }
+}
+
+/// Returns the JSON object of an error. `end` is the exit code and the kind of the failure that ends
+/// the command. It is `None` for an error about one item, after which the command continues.
+pub(crate) fn error_json(error: &str, end: Option<(u8, &str)>) -> Value {
+    json!({
+        "error": error,
+        "exit_code": end.map(|(code, _)| code),
+        "kind": end.map(|(_, kind)| kind),
+    })
 }
 
 /// Converts a system error with its context, as in `cannot listen for signals: Permission denied`.

@@ -11,6 +11,7 @@ use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::add::ProcessorsError;
+use super::failure::CliFailure;
 use super::render::one_line;
 use super::verbs::CliArgs;
 use crate::domain::schedule::schedule_form::Schedule;
@@ -27,10 +28,11 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
         _ => {
             let verb = named_verb();
             if let Some(line) = verb.as_deref().and_then(refused_expression) {
-                let _ = writeln!(std::io::stderr(), "schedctl: {line}");
+                print(&line);
                 return ExitCode::from(2);
             }
-            let line = reworded(error, verb.as_deref())
+            let line = unknown_verb(error)
+                .or_else(|| reworded(error, verb.as_deref()))
                 .unwrap_or_else(|| condensed(&error.to_string(), verb.as_deref()));
             // clap does not name the most common mistakes with `add`. It reports only that a word
             // is missing or unexpected.
@@ -44,10 +46,77 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
                 }
                 _ => "",
             };
-            let _ = writeln!(std::io::stderr(), "schedctl: {line}{hint}");
+            print(&format!("{line}{hint}"));
         }
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// Prints a usage error: as a line, or as a JSON object if the command line has `--json`.
+fn print(line: &str) {
+    let is_json =
+        std::env::args().skip(1).take_while(|word| word != "--").any(|word| word == "--json");
+    let text = if is_json {
+        CliFailure::Invalid(line.to_owned()).json().to_string()
+    } else {
+        format!("schedctl: {line}")
+    };
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// The verbs of other programs for what schedctl does, each with the command to type.
+///
+/// The verbs are suggested, but not accepted: one name for each verb keeps scripts readable.
+const OTHER_VERBS: &[(&[&str], &str)] = &[
+    (&["rm", "delete", "del", "remove", "unschedule", "drop"], "schedctl cancel JOB"),
+    (&["ls", "jobs", "ll", "dir", "crontab"], "schedctl list"),
+    (&["ps", "running", "active"], "schedctl top, or schedctl list --state running"),
+    (
+        &["status", "info", "get", "inspect", "cat"],
+        "schedctl show JOB, or schedctl list for all jobs",
+    ),
+    (&["start", "exec", "execute", "trigger", "fire", "launch", "now"], "schedctl run JOB"),
+    (&["stop", "kill", "abort", "terminate"], "schedctl cancel RUN, or schedctl cancel JOB --stop"),
+    (&["enable", "unpause", "unsuspend", "continue", "unhold"], "schedctl resume JOB"),
+    (&["disable", "suspend", "hold", "mask"], "schedctl pause JOB"),
+    (&["tail", "follow", "watch"], "schedctl logs JOB -f"),
+    (&["log", "output", "journal", "stdout"], "schedctl logs JOB"),
+    (&["runs", "executions", "past", "last"], "schedctl history JOB"),
+    (
+        &["create", "new", "schedule", "submit", "enqueue", "at", "apply-async", "push"],
+        "schedctl add",
+    ),
+    (
+        &["edit", "update", "modify", "set"],
+        "schedctl add --replace --name JOB, or schedctl apply FILE",
+    ),
+    (&["validate", "lint", "verify", "test"], "schedctl check FILE"),
+    (&["reload", "import", "load", "sync"], "schedctl apply FILE, or systemctl reload schedd"),
+    (&["why", "reason"], "schedctl explain JOB"),
+    (&["upcoming", "when", "list-timers", "preview"], "schedctl next JOB"),
+    (&["dead", "failed", "failures"], "schedctl history --dead"),
+    (&["requeue", "redo", "replay", "repeat"], "schedctl retry RUN, or schedctl rerun RUN"),
+    (&["workers", "members", "cluster", "servers"], "schedctl nodes"),
+    (&["losses"], "schedctl data-loss"),
+    (&["health", "ping", "fsck"], "schedctl doctor"),
+    (&["version"], "schedctl --version"),
+];
+
+/// Returns the message for an unknown verb that other programs have. Returns `None` for any other
+/// error.
+fn unknown_verb(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(found)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    // An unknown verb below another verb, such as `queue rm`, is not meant.
+    let command = CliArgs::command();
+    let is_first = std::env::args()
+        .skip(1)
+        .take_while(|word| word != found)
+        .all(|word| command.find_subcommand(word).is_none());
+    let (_, meant) =
+        OTHER_VERBS.iter().find(|(words, _)| is_first && words.contains(&found.as_str()))?;
+    Some(format!("unknown verb {found:?}, wanted {meant}; see schedctl --help"))
 }
 
 /// Returns the error in a cron expression that begins with `-` and was therefore taken as a flag.
@@ -182,6 +251,28 @@ mod tests {
             condensed(text, None),
             "unexpected argument '--fo' found; see schedctl add --help"
         );
+    }
+
+    #[test]
+    fn the_verbs_of_other_programs_lead_to_verbs_of_schedctl() {
+        use clap::Parser as _;
+        let command = CliArgs::command();
+        let verbs = |line: &str| -> Vec<String> {
+            let after = line.split("schedctl ").skip(1);
+            after.filter_map(|rest| rest.split([' ', ',']).next()).map(str::to_owned).collect()
+        };
+        for (words, meant) in OTHER_VERBS {
+            for verb in verbs(meant) {
+                let is_known = verb == "--version" || command.find_subcommand(&verb).is_some();
+                assert!(is_known, "{meant}");
+            }
+            for word in *words {
+                let error = CliArgs::try_parse_from(["schedctl", word]).unwrap_err();
+                assert!(unknown_verb(&error).unwrap().contains(meant), "{word}");
+            }
+        }
+        let error = CliArgs::try_parse_from(["schedctl", "lst"]).unwrap_err();
+        assert_eq!(unknown_verb(&error), None);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Sets up the cgroups of this process and of its runs, and logs the result once.
+//! Sets up the cgroups of this process and of its runs. The result is logged once, after the start
+//! of the node, so that the first line of a failed start is its error.
 
 use std::sync::Arc;
 
@@ -24,8 +25,12 @@ impl CgroupSetup {
             Ok(Err(error)) => (None, Some(error)),
             Err(error) => (None, Some(NotDelegated::Failed(error.to_string()))),
         };
-        let cgroups = Self { incarnation, delegation, not_delegated };
-        match (&cgroups.delegation, cgroups.lacks()) {
+        Self { incarnation, delegation, not_delegated }
+    }
+
+    /// Logs which limits of jobs this node enforces.
+    pub(super) fn log(&self) {
+        match (&self.delegation, self.lacks()) {
             (Some(_), None) => {
                 info!("Each run has its own cgroup. This node enforces all limits of jobs.");
             }
@@ -39,7 +44,6 @@ impl CgroupSetup {
                 );
             }
         }
-        cgroups
     }
 
     /// Returns the reason why some limits of jobs cannot be enforced. Returns `None` if this node

@@ -37,6 +37,11 @@ impl JobsFile {
         FilePlace::of(self.given.clone())
     }
 
+    /// Returns the absolute path of the jobs file, or `None` if there is no file.
+    pub(super) fn path(&self) -> Option<PathBuf> {
+        self.place().and_then(|place| std::path::absolute(place.path()).ok())
+    }
+
     /// Reads the jobs file for the first time. Returns `None` if no file exists. An error in the
     /// file ends the start of the process.
     ///

@@ -20,6 +20,7 @@ mod signals;
 mod status;
 mod systemd;
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -113,7 +114,8 @@ async fn run(args: DaemonArgs, manager: &ServiceManager, log: &Log) -> Result<()
     };
     let store = Store::new(redis.address(), keys).map_err(SetupFailure::redis)?;
     // From here on, each end of the process also stops a private server, as the last step.
-    let place = ConfigPlace { cgroups, host_zone, log };
+    let job_variables = redis.variables(&args.namespace, file.files.path());
+    let place = ConfigPlace { cgroups, host_zone, job_variables, log };
     let served = serve(&args, file, config, &store, place, &mut signals, manager).await;
     redis.stop().await;
     served
@@ -127,10 +129,12 @@ struct File {
     read: Option<Config>,
 }
 
-/// The cgroups, the log and the host's time zone, prepared before this process serves jobs.
+/// The cgroups, the log, the host's time zone, and the variables of jobs for `schedctl`, prepared
+/// before this process serves jobs.
 struct ConfigPlace<'p> {
     cgroups: CgroupSetup,
     host_zone: Zone,
+    job_variables: BTreeMap<String, String>,
     log: &'p Log,
 }
 
@@ -139,7 +143,7 @@ async fn serve(
     file: File,
     config: Config,
     store: &Store,
-    ConfigPlace { cgroups, host_zone, log }: ConfigPlace<'_>,
+    ConfigPlace { cgroups, host_zone, job_variables, log }: ConfigPlace<'_>,
     signals: &mut Signals,
     manager: &ServiceManager,
 ) -> Result<(), SetupFailure> {
@@ -173,7 +177,8 @@ async fn serve(
         MayRunAs::of_this_process(config.daemon.users.clone()),
         setup::results(),
     )
-    .map_err(SetupFailure::other)?;
+    .map_err(SetupFailure::other)?
+    .with_variables(job_variables);
     info!(
         node = %node,
         redis = store.address(),
@@ -182,6 +187,7 @@ async fn serve(
         version = env!("CARGO_PKG_VERSION"),
         "Started."
     );
+    cgroups.log();
     let journal = setup::journal(store, &node);
     let settings = EngineSettings {
         node,

@@ -1,5 +1,6 @@
 //! The setup before the loops start: chooses the Redis, and registers the node's name there.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,13 @@ pub(super) enum Redis {
     /// A private redis-server, which stops together with this process.
     Private(PrivateServer, Address),
     /// A Redis that this process did not start.
-    Shared(Address),
+    Shared {
+        address: Address,
+        /// The URL, which jobs may know. `None` if the URL has a password.
+        open_url: Option<String>,
+        /// True if the jobs file names this Redis.
+        is_in_file: bool,
+    },
 }
 
 impl Redis {
@@ -58,9 +65,11 @@ impl Redis {
                     file.display()
                 );
             }
-            return Ok(Self::Shared(
-                parse(&url)?.read_anew_by(Arc::new(move || at.read(&credentials).ok())),
-            ));
+            return Ok(Self::Shared {
+                address: parse(&url)?.read_anew_by(Arc::new(move || at.read(&credentials).ok())),
+                open_url: Some(url.trim().to_owned()).filter(|url| !has_password(url)),
+                is_in_file: args.redis.is_none(),
+            });
         }
         let start = async { PrivateServer::start(&state_dir()?, Access::from_env()).await };
         let server = start.await.map_err(|error| match error {
@@ -73,8 +82,29 @@ impl Redis {
 
     pub(super) fn address(&self) -> &Address {
         match self {
-            Self::Private(_, address) | Self::Shared(address) => address,
+            Self::Private(_, address) | Self::Shared { address, .. } => address,
         }
+    }
+
+    /// Returns the variables by which `schedctl` in a job finds this Redis and `namespace`.
+    ///
+    /// A URL with a password is not given to jobs. If `jobs_file` names that URL, jobs get the path
+    /// of the file instead: users who may read the file and its `url_file` can use this Redis.
+    pub(super) fn variables(
+        &self,
+        namespace: &str,
+        jobs_file: Option<PathBuf>,
+    ) -> BTreeMap<String, String> {
+        let (url, file) = match self {
+            Self::Private(server, _) => (Some(server.url()), None),
+            Self::Shared { open_url: None, is_in_file: true, .. } => (None, jobs_file),
+            Self::Shared { open_url, .. } => (open_url.clone(), None),
+        };
+        let file = file.map(|file| ("SCHEDD_JOBS", file.display().to_string()));
+        let url = url.map(|url| ("SCHEDD_REDIS_URL", url));
+        let namespace = ("SCHEDD_NAMESPACE", namespace.to_owned());
+        let all = [Some(namespace), url, file].into_iter().flatten();
+        all.map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
     /// Stops a private redis-server. A shared Redis is left running.

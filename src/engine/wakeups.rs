@@ -22,6 +22,8 @@ pub(crate) struct Wakeups {
     pub(crate) notice_planter: Notify,
     /// Sent when the deadline of a run became the earliest deadline, or Redis' clock was set.
     pub(crate) deadline_watch: Notify,
+    /// Sent when a job was added, edited or removed, so that a run may be due earlier.
+    pub(crate) overdue_search: Notify,
     /// Sent when a user requested that a run stops.
     pub(crate) lease_keeper: Notify,
     /// Sent when the jobs file or the data in Redis has changed.
@@ -66,6 +68,7 @@ impl Wakeups {
                 Change::Jobs => {
                     self.job_changes.fetch_add(1, Ordering::Relaxed);
                     self.instances.notify_one();
+                    self.overdue_search.notify_one();
                 }
                 // The ticker itself polls the lanes. It also wakes the reconciler after each new
                 // connection, and the presence loop reads lanes and queues at intervals.

@@ -20,6 +20,7 @@ mod process;
 mod result_file;
 mod shortage;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -63,6 +64,8 @@ pub struct Executors {
     may_run_as: Arc<MayRunAs>,
     credentials: Credentials,
     results: ResultDirectory,
+    /// The variables of every job's process that a job's own variables override.
+    variables: Arc<BTreeMap<String, String>>,
     /// The shortage of the keeper, which starts processes. The field `own` is the shortage of this
     /// process, which makes requests, reads secrets and looks up users.
     processes: Arc<Shortage>,
@@ -89,9 +92,17 @@ impl Executors {
             may_run_as: Arc::new(may_run_as),
             credentials,
             results,
+            variables: Arc::default(),
             processes: Arc::default(),
             own: Arc::default(),
         })
+    }
+
+    /// Returns executors that also give `variables` to each process, unless the job sets the same
+    /// variables.
+    #[must_use]
+    pub fn with_variables(self, variables: BTreeMap<String, String>) -> Self {
+        Self { variables: Arc::new(variables), ..self }
     }
 
     /// Returns the reason why this node cannot start runs, such as a lack of descriptors. Returns
@@ -132,7 +143,7 @@ impl Executors {
             };
             credential_injection::variables(attempt, job_user, &self.credentials).await
         };
-        let own = match guard.run(filled).await {
+        let mut own = match guard.run(filled).await {
             Ok(Ok((mut own, faults))) => match fallback.without_variables(&mut own, faults) {
                 Ok(()) => own,
                 Err(why) => return cannot_start(why),
@@ -162,6 +173,9 @@ impl Executors {
             self.own.clear();
         }
         let result = self.results.new_file().filter(|_| !fallback.attempt().is_notice());
+        for (name, value) in self.variables.iter() {
+            own.entry(name.clone()).or_insert_with(|| value.clone());
+        }
         loop {
             let attempt = fallback.attempt();
             let env = account.variables(attempt, own.clone(), result.as_deref());

@@ -48,7 +48,7 @@ pub use nodes::node_events::{EventNote, NodeEvents};
 pub use nodes::node_records::{BeatFacts, BeatReply, FULL, NameClaim, NodeBeat, NodeRecord};
 pub use notices::failed_notices::FailedNotice;
 pub use notices::notice_records::{About, MOST_OPEN, NoticeOrder, NoticeRecord, NoticeReply};
-pub use notices::run_deadlines::{DeadlineReply, RunDeadline, WatchReply};
+pub use notices::run_deadlines::{DeadlineReply, OverdueRuns, RunDeadline, WatchReply};
 pub use queues::counters::{CountMarks, CounterPair};
 pub use queues::declared_sections::{DeclareReply, Section, SectionText};
 pub use queues::queue_settings::{QueueDepth, QueueReply, QueueSwitch, RunTimes};

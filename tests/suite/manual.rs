@@ -22,12 +22,21 @@ fn every_verb_has_a_page_and_the_file_has_one() {
         text("schedctl-add.1").contains("pg\\_dump")
             || text("schedctl-add.1").contains("\\-\\-cron")
     );
-    for word in ["hardened.conf", "EXIT CODES"] {
+    for word in ["hardened.conf", "ENVIRONMENT", "FILES", "SIGNALS", "\"EXIT STATUS\""] {
         assert!(text("schedd.8").contains(word), "{word}");
     }
-    for word in
-        ["catch_up", "max_running", "not_while", "keep_per_job", "on_recovered", "SECRETS", "LOGS"]
-    {
+    assert!(!text("schedd.8").contains("./script/"));
+    assert!(!text("schedd.8").contains("see Secrets."), "a reader of the page has no such section");
+    for word in [
+        "catch_up",
+        "max_running",
+        "not_while",
+        "keep_per_job",
+        "on_recovered",
+        "SECRETS",
+        "LOGS",
+        "EXAMPLES",
+    ] {
         assert!(text("jobs.toml.5").contains(word), "{word}");
     }
 }

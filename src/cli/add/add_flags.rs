@@ -13,10 +13,11 @@ Examples:
   schedctl add --name ping --every 30s --http https://example.com/ping --method POST
   schedctl add --name close --calendar 'Mon..Fri 17:30' --exclude 2026-12-24..2027-01-01 -- close
   schedctl add --in 30s --debounce reindex -- /usr/local/bin/reindex
+  schedctl add --in 0s --wait --json -- /usr/local/bin/report
   schedctl add --stdin < jobs.jsonl
 
 Without --in, --at, --cron, --every, --delay, --calendar or --rrule the job runs only by
-schedctl run.
+schedctl run. --in 0s runs the job at once.
 
 Times for --at, --anchor, --start and --end: 2026-12-24T09:00:00+01:00, '2026-12-24 09:00',
 '24 dec 9am', 09:00, noon, 'tomorrow 9am', 'fri 17:00', 'next fri', 'in 2h30m', @1790000000. A day
@@ -67,6 +68,12 @@ pub(crate) struct AddArgs {
     /// Succeed without a change if another job has the name or holds the key of --unique
     #[arg(long)]
     pub(super) if_absent: bool,
+    /// Wait for the end of the planned run and exit with its exit code, as run --wait does
+    #[arg(long, conflicts_with = "stdin")]
+    pub(super) wait: bool,
+    /// Wait at most this long; the job stays after that
+    #[arg(long, value_name = "DURATION", requires = "wait")]
+    pub(super) wait_timeout: Option<String>,
 }
 
 impl AddArgs {

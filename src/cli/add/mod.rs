@@ -32,8 +32,9 @@ use super::failure::CliFailure;
 use super::global::Global;
 use super::next::zone_of;
 use super::render::{Console, rfc3339, shown, zone_of_job};
+use super::runs::run_verb::{WaitingForRun, wait_for};
 use crate::config::NamedJob;
-use crate::domain::name::names::JobName;
+use crate::domain::name::names::{JobName, RunId};
 use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
@@ -55,12 +56,15 @@ pub(crate) async fn add(
     // This check uses the clock of this host, so that invalid input is refused without Redis.
     let draft: Vec<UnixMillis> =
         instants_of(args, clock_skew::own_now(), &zone)?.iter().map(|instant| instant.at).collect();
-    from_flags::job_of_flags(
-        args,
-        &draft,
-        &bounds_of(args, clock_skew::own_now(), &zone)?,
-        &host_zone,
-    )?;
+    let bounds = bounds_of(args, clock_skew::own_now(), &zone)?;
+    let draft = from_flags::job_of_flags(args, &draft, &bounds, &host_zone)?;
+    if args.wait && has_no_time(&draft) {
+        return Err(CliFailure::Invalid(
+            "--wait: found no time, so no run is planned; wanted a time such as --in 0s".to_owned(),
+        ));
+    }
+    let waiting =
+        WaitingForRun::prepare(args.wait, ("--wait-timeout", args.wait_timeout.as_deref()))?;
 
     let store = connect(global, console).await?;
     let seen = seen_of(&store, args).await?;
@@ -111,25 +115,48 @@ pub(crate) async fn add(
     {
         instant::report_due(due, now, &zone, console);
     }
-    if result == "created"
-        && job.spec.schedule == Schedule::Manual
-        && job.start_in.is_none()
-        && job.spec.unique.is_some()
-    {
+    if result == "created" && has_no_time(&job) {
         console.note(&format!(
-            "no time is given, so job {name} runs only by schedctl run {name}; schedctl add --in 0s adds a job that runs at once"
+            "no time given: job {name} runs only by schedctl run {name}; now: --in 0s"
         ));
+    }
+    let run = next_due.map(|due| RunId::regular(name.clone(), due));
+    if waiting.is_asked() {
+        let run = run.ok_or_else(|| nothing_to_wait_for(&name, result))?;
+        return wait_for(&store, &[run], &[name.to_string()], waiting, console).await;
     }
     if console.is_json() {
         let next_due = match next_due {
             Some(at) => Some(rfc3339(at, &zone_of_job(&store, &name).await)),
             None => None,
         };
-        console.json(&json!({"name": name.as_str(), "next_due": next_due, "result": result}));
+        console.json(&json!({
+            "name": name.as_str(),
+            "next_due": next_due,
+            "run_id": run.map(|run| run.to_string()),
+            "result": result,
+        }));
     } else {
         console.line(name.as_str());
     }
     Ok(0)
+}
+
+/// Returns true if a job of this definition runs only by hand.
+fn has_no_time(job: &NamedJob) -> bool {
+    job.spec.schedule == Schedule::Manual && job.start_in.is_none()
+}
+
+/// Returns the failure of `--wait` for a job without a planned run.
+fn nothing_to_wait_for(name: &JobName, result: &str) -> CliFailure {
+    let done = match result {
+        "exists" => "already existed",
+        "unchanged" => "existed unchanged",
+        done => done,
+    };
+    CliFailure::Conflict(format!(
+        "--wait: job {name} {done}, but has no planned run to wait for; see schedctl history {name}"
+    ))
 }
 
 /// Returns the revision of the job that `--replace` changes, or `None` if no such job exists. The

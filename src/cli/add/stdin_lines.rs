@@ -26,7 +26,7 @@ use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::render::{Console, JsonArray, rfc3339};
 use crate::config::NamedJob;
-use crate::domain::name::names::JobName;
+use crate::domain::name::names::{JobName, RunId};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 use crate::engine::planning::planting;
@@ -335,7 +335,9 @@ impl Sheet {
 
 /// Returns the JSON for one added job of `add --stdin`.
 fn line_json(line: usize, added: &Added, next_due: Option<&str>) -> Value {
-    json!({"line": line, "name": added.0.as_str(), "next_due": next_due, "result": added.1})
+    let (name, result, due) = added;
+    let run = due.map(|due| RunId::regular(name.clone(), due).to_string());
+    json!({"line": line, "name": name.as_str(), "next_due": next_due, "run_id": run, "result": result})
 }
 
 fn words_of(batch: &Batch) -> Words {

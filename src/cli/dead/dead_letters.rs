@@ -13,13 +13,13 @@ use crate::store::Store;
 #[derive(Debug, clap::Args)]
 pub(super) struct Chosen {
     /// Ids of runs
-    #[arg(value_name = "RUN", add = completion::runs(), required_unless_present = "dead", conflicts_with = "dead")]
+    #[arg(value_name = "RUN", add = completion::dead_runs(), required_unless_present = "dead", conflicts_with = "dead")]
     pub(super) runs: Vec<String>,
     /// Select all dead letters that match the filters
     #[arg(long)]
     pub(super) dead: bool,
     /// Only runs of this job
-    #[arg(long, requires = "dead", conflicts_with = "runs")]
+    #[arg(long, requires = "dead", conflicts_with = "runs", add = completion::jobs())]
     pub(super) job: Option<String>,
 }
 

@@ -11,10 +11,10 @@ use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::render::Console;
 use crate::cli::runs::run_filter::{RunFilter, RunReader};
-use crate::domain::name::names::RunId;
+use crate::cli::shell::completion;
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::duration::parse_duration;
-use crate::store::{Letters, Store};
+use crate::store::Letters;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,6 +38,7 @@ pub(crate) struct PurgeArgs {
         long,
         value_name = "STATE",
         value_delimiter = ',',
+        add = completion::words(&["failed", "lost", "timed_out"]),
         requires = "dead",
         conflicts_with = "runs"
     )]
@@ -103,10 +104,12 @@ pub(crate) async fn purge(
             }
         }
     }
+    let found = u64::try_from(runs.len()).unwrap_or(u64::MAX);
     if args.is_unsure() && !runs.is_empty() {
-        ask(store.namespace(), &letters(u64::try_from(runs.len()).unwrap_or(u64::MAX)), "deleted")?;
+        ask(store.namespace(), &letters(found), "deleted")?;
     }
-    report(purged(&store, &runs, args).await?, args, console);
+    let purged = if args.dry_run { 0 } else { store.purge_dead(&runs).await? };
+    report((found, purged), args, console);
     Ok(worst)
 }
 
@@ -114,22 +117,14 @@ fn letters(count: u64) -> String {
     if count == 1 { "1 dead letter".to_owned() } else { format!("{count} dead letters") }
 }
 
-async fn purged(store: &Store, runs: &[RunId], args: &PurgeArgs) -> Result<u64, CliFailure> {
-    if args.dry_run {
-        return Ok(u64::try_from(runs.len()).unwrap_or(u64::MAX));
-    }
-    Ok(store.purge_dead(runs).await?)
-}
-
-fn report(count: u64, args: &PurgeArgs, console: &mut Console) {
+fn report((found, purged): (u64, u64), args: &PurgeArgs, console: &mut Console) {
     if console.is_json() {
-        console.json(&json!({"purged": count, "dry_run": args.dry_run}));
+        console.json(&json!({"found": found, "purged": purged, "dry_run": args.dry_run}));
     } else if !console.is_quiet() {
-        let letters = letters(count);
         console.line(&if args.dry_run {
-            format!("{letters} would be deleted")
+            format!("{} would be deleted", letters(found))
         } else {
-            format!("{letters} deleted")
+            format!("{} deleted", letters(purged))
         });
     }
 }

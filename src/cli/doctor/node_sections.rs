@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::cli::failure::CliFailure;
-use crate::cli::state::data_loss_verb::{gone, sum, word};
+use crate::cli::state::data_loss_verb::{gone, gone_words, sum, word};
 use crate::cli::state::groups;
 use crate::cli::state::nodes_verb::{differences, is_present, serving, sources as sources_of};
 use crate::config;
@@ -81,7 +81,11 @@ pub(super) async fn losses(store: &Store) -> ServerCheck {
     let text = format!(
         "data was lost at {at} ({}): {}, {} restored, {} lost; Redis had {} so far, listed by schedctl data-loss",
         word(last.loss.kind),
-        counted(gone(last), "job gone", "jobs gone"),
+        format_args!(
+            "{} {}",
+            gone_words(last),
+            if gone(last) == 1 { "job gone" } else { "jobs gone" }
+        ),
         counted(sum(last, |report| report.restored), "run", "runs"),
         counted(sum(last, |report| report.lost), "run", "runs"),
         counted(losses.len() as u64, "data loss", "data losses"),

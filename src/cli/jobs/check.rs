@@ -127,7 +127,8 @@ fn without_a_time_to_come(name: &JobName, spec: &JobSpec, now: UnixMillis) -> Op
 fn strangers(config: &Config, name: &JobName, spec: &JobSpec) -> Vec<String> {
     let others = spec.not_while.iter().filter(|other| !config.jobs.contains_key(other));
     let warnings = others.map(|other| {
-        let meant = config::nearest(other.as_str(), config.jobs.keys().map(JobName::as_str));
+        let names = config.jobs.keys().filter(|job| *job != name).map(JobName::as_str);
+        let meant = config::nearest(other.as_str(), names);
         let meant = meant.map_or_else(String::new, |meant| format!(", did you mean {meant:?}?"));
         format!("jobs.{name}.not_while: this file has no job {other}{meant}; the name has no effect unless another file or schedctl add defines job {other}")
     });

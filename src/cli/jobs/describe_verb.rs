@@ -36,7 +36,7 @@ pub(crate) struct DescribeArgs {
     what: String,
     /// Zone of the expression; for a job, only the zone in which its fixed times (at, start, end)
     /// are shown
-    #[arg(long, value_name = "ZONE")]
+    #[arg(long, value_name = "ZONE", add = crate::cli::shell::completion::zones())]
     tz: Option<String>,
     /// Read the expression as an iCalendar rule that starts at this local time: 2026-01-05T09:00
     #[arg(long, value_name = "LOCAL TIME")]

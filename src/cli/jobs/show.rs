@@ -58,7 +58,7 @@ undelivered notices of a job: those that failed for good and those that will be 
 #[command(after_help = SHOW_EXAMPLES)]
 pub(crate) struct ShowArgs {
     /// Name of a job or id of a run
-    #[arg(value_name = "JOB|RUN", add = completion::jobs_and_runs())]
+    #[arg(value_name = "JOB|RUN", add = completion::all_jobs_and_runs())]
     target: String,
 }
 

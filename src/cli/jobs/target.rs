@@ -170,9 +170,11 @@ pub(crate) async fn known_run(store: &Store, run: &RunId) -> Result<Option<RunRe
         return Ok(Some(record));
     }
     let job = store.read_job(run.job()).await?;
-    Ok(job
-        .filter(|job| job.pending.as_ref() == Some(run))
-        .map(|job| RunRecord::planted(run.clone(), job.lane)))
+    match job.filter(|job| job.pending.as_ref() == Some(run)) {
+        Some(job) => Ok(Some(RunRecord::planted(run.clone(), job.lane))),
+        // A planned run may have been claimed between the two reads.
+        None => Ok(store.read_run(run).await?),
+    }
 }
 
 /// Returns the runs whose ids begin with the text of `run`, newest first.

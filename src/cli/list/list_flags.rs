@@ -42,7 +42,7 @@ pub(crate) struct ListArgs {
     #[arg(long, value_enum)]
     pub(super) state: Option<JobState>,
     /// Only jobs of this queue
-    #[arg(long)]
+    #[arg(long, add = crate::cli::shell::completion::queues())]
     pub(super) queue: Option<String>,
     /// Only jobs from files, or only jobs added with schedctl add
     #[arg(long, value_enum)]

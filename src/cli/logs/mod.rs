@@ -45,7 +45,7 @@ next run. --json prints one object per line; state is null in all objects except
 #[command(after_help = LOGS_EXAMPLES)]
 pub(crate) struct LogsArgs {
     /// Id of a run or name of a job
-    #[arg(value_name = "RUN|JOB", add = completion::jobs_and_runs())]
+    #[arg(value_name = "RUN|JOB", add = completion::all_jobs_and_runs())]
     target: String,
     /// Print the output of attempt N instead of the last attempt
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

@@ -33,7 +33,7 @@ pub(crate) struct NextArgs {
     #[arg(long, value_name = "FILE")]
     pub(super) file: Option<PathBuf>,
     /// Zone of the expression; for a job, only the zone in which its times are shown
-    #[arg(long, value_name = "ZONE")]
+    #[arg(long, value_name = "ZONE", add = crate::cli::shell::completion::zones())]
     pub(super) tz: Option<String>,
     /// Read the expression as an iCalendar rule that starts at this local time: 2026-01-05T09:00
     #[arg(long, value_name = "LOCAL TIME", requires = "what")]

@@ -11,6 +11,7 @@ use super::connect::connect;
 use super::failure::CliFailure;
 use super::global::Global;
 use super::render::Console;
+use super::shell::completion;
 use crate::config;
 use crate::domain::name::names::QueueName;
 use crate::store::{QueueReply, QueueSwitch, Store};
@@ -39,6 +40,10 @@ Examples:
 Running runs continue. Runs that become due wait and start when the queue is resumed. Editing a jobs
 file does not end a pause.";
 
+/// The beginnings of settings that a shell offers.
+const SETTINGS: &[&str] =
+    &["burst=", "concurrency=", "limit=", "rate=", "strict=true", "strict=false", "weight="];
+
 /// The change to make to a queue.
 #[derive(Debug, Subcommand)]
 pub(crate) enum QueueVerb {
@@ -46,24 +51,25 @@ pub(crate) enum QueueVerb {
     #[command(after_help = SET_EXAMPLES)]
     Set {
         /// Name of the queue
+        #[arg(add = completion::queues())]
         queue: String,
         /// The settings: limit=5, rate=100/1m, burst=20, concurrency=8, weight=3, strict=true;
         /// KEY=none removes a setting
-        #[arg(required = true, value_name = "KEY=VALUE")]
+        #[arg(required = true, value_name = "KEY=VALUE", add = completion::words(SETTINGS))]
         changes: Vec<String>,
     },
     /// Pause queues: no run of these queues starts
     #[command(after_help = SWITCH_EXAMPLES)]
     Pause {
         /// Names of queues
-        #[arg(required = true, value_name = "QUEUE")]
+        #[arg(required = true, value_name = "QUEUE", add = completion::queues())]
         queues: Vec<String>,
     },
     /// Resume paused queues
     #[command(after_help = SWITCH_EXAMPLES)]
     Resume {
         /// Names of queues
-        #[arg(required = true, value_name = "QUEUE")]
+        #[arg(required = true, value_name = "QUEUE", add = completion::queues())]
         queues: Vec<String>,
     },
 }

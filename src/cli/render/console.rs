@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::escape::{one_line, safe_json};
 use super::time_words::Detail;
-use crate::cli::failure::CliFailure;
+use crate::cli::failure::{CliFailure, error_json};
 use crate::cli::global::Global;
 
 /// The minimum width of a terminal, in columns, on which tables show instants in full.
@@ -202,11 +202,21 @@ impl Console {
 
     /// Writes an error about one of the jobs, runs, queues or lines of a command to standard error.
     pub(crate) fn error(&mut self, line: &str) {
-        self.aside(&format!("schedctl: {}", one_line(line)));
+        let line = one_line(line);
+        if self.is_json {
+            self.aside(&error_json(&line, None).to_string());
+        } else {
+            self.aside(&format!("schedctl: {line}"));
+        }
     }
 
-    /// Writes a failure to standard error. Returns its exit code.
+    /// Writes a failure to standard error: as lines, or as one JSON object if JSON was requested.
+    /// Returns its exit code.
     pub(crate) fn failure(&mut self, failure: &CliFailure) -> u8 {
+        if self.is_json {
+            self.aside(&failure.json().to_string());
+            return failure.code();
+        }
         for line in failure.lines() {
             self.aside(&format!("schedctl: {line}"));
         }

@@ -9,6 +9,7 @@
 use serde_json::json;
 
 use super::past_time::parse_past;
+use crate::cli::confirmation::{ask, is_terminal};
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
@@ -37,7 +38,10 @@ other, oldest first. Each run waits for an open run of the job, unless overlap o
 An occurrence is not backfilled if it succeeded, is not due yet, has not ended, or was already
 backfilled with any result; use rerun or retry instead. The values of --from and --to are times as
 for add --at, in the job's zone, or durations before now. A time of day or a weekday without a date
-means the last one before now. The time --from is included, the time --to is not.";
+means the last one before now. The time --from is included, the time --to is not.
+
+If a time is older than the job, schedctl first asks on a terminal for the name of the namespace;
+without a terminal, --yes is required.";
 
 /// Adds runs for the past occurrences of a job between two times.
 #[derive(Debug, clap::Args)]
@@ -58,6 +62,9 @@ pub(crate) struct BackfillArgs {
     /// Only print the times; add no runs
     #[arg(long)]
     dry_run: bool,
+    /// Also run times before the job was added, without asking
+    #[arg(long)]
+    yes: bool,
 }
 
 /// Adds backfill runs, or prints their times for `--dry-run`. Returns the exit code.
@@ -72,6 +79,7 @@ pub(crate) async fn backfill(
     if !record.is_live() {
         return Err(not_defined(&store, &name).await);
     }
+    let created = record.created.as_ref().map(|(at, _)| *at);
     let definition = definition_of(record)?;
     if definition.spec.schedule == Schedule::Manual {
         return Err(CliFailure::Invalid(format!(
@@ -94,6 +102,10 @@ pub(crate) async fn backfill(
     let window = window(args, store.now().await?, &zone)?;
     let most = usize::try_from(args.max).unwrap_or(usize::MAX);
     let plan = backfill_plan::plan(&store, &definition, window, most).await?;
+    let before = created.map_or(0, |at| plan.runs.iter().filter(|run| run.due() < at).count());
+    if let Some(at) = created.filter(|_| before > 0 && !args.dry_run && !args.yes) {
+        confirm(store.namespace(), &name, (before, shown(at, &zone)))?;
+    }
     let planted = if args.dry_run { 0 } else { plant(&store, &name, &plan.runs).await? };
     report(args, &name, &plan, planted, &zone, console);
     if plan.runs.is_empty() && plan.cut_at.is_none() {
@@ -101,6 +113,27 @@ pub(crate) async fn backfill(
         console.note(&format!("no occurrences of job {name} to backfill between {from} and {to}"));
     }
     Ok(0)
+}
+
+/// Fails unless the user agrees to run the job for `before` times at which the job did not exist:
+/// it was added at `added`.
+fn confirm(
+    namespace: &str,
+    name: &JobName,
+    (before, added): (usize, String),
+) -> Result<(), CliFailure> {
+    let runs = runs_of(name, u64::try_from(before).unwrap_or(u64::MAX));
+    let what = format!("{runs} for times before the job was added ({added})");
+    if is_terminal() {
+        return ask(namespace, &what, "added");
+    }
+    Err(CliFailure::Invalid(format!(
+        "found {what}, wanted --yes to run them, a later --from, or --dry-run to list them"
+    )))
+}
+
+fn runs_of(name: &JobName, count: u64) -> String {
+    format!("{count} {} of job {name}", if count == 1 { "run" } else { "runs" })
 }
 
 fn window(args: &BackfillArgs, now: UnixMillis, zone: &Zone) -> Result<BackfillWindow, CliFailure> {
@@ -171,9 +204,11 @@ fn report(
     } else if args.dry_run {
         times.for_each(|at| console.line(&format!("{}  {at}", shown(at, zone))));
     } else if !console.is_quiet() {
-        let runs = if planted == 1 { "1 run".to_owned() } else { format!("{planted} runs") };
-        console
-            .line(&format!("{runs} of job {name} added; backfill runs start one after the other"));
+        let order = match planted {
+            0 | 1 => "",
+            _ => "; backfill runs start one after the other",
+        };
+        console.line(&format!("{} added{order}", runs_of(name, planted)));
     }
     for (count, why) in [
         (plan.succeeded, "they succeeded"),

@@ -7,6 +7,7 @@ use super::past_time::parse_past;
 use crate::cli::failure::CliFailure;
 use crate::cli::jobs::target::job_name;
 use crate::cli::render::shown;
+use crate::cli::shell::completion;
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::duration::parse_duration;
 use crate::domain::time::unix_millis::UnixMillis;
@@ -16,11 +17,14 @@ use crate::store::{Ended, Letters, RunNotices, RunRecord, Store};
 /// The number of runs read in one call.
 const PAGE: usize = 500;
 
+/// The states of ended runs, which a shell offers.
+const ENDED: &[&str] = &["cancelled", "failed", "lost", "skipped", "succeeded", "timed_out"];
+
 /// Filters by the state and the end time of a run.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct RunFilter {
     /// Only runs in these states, separated by commas
-    #[arg(long, value_name = "STATE", value_delimiter = ',')]
+    #[arg(long, value_name = "STATE", value_delimiter = ',', add = completion::words(ENDED))]
     pub(crate) state: Vec<RunState>,
     /// Only runs that ended at this time or later
     #[arg(long, value_name = "TIME")]

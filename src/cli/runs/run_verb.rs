@@ -76,14 +76,26 @@ pub(crate) struct WaitingForRun {
 impl WaitArgs {
     /// Checks the flags for waiting and starts to listen for interrupts.
     pub(crate) fn prepare(&self) -> Result<WaitingForRun, CliFailure> {
-        let limit = self.timeout.as_deref().map(parse_duration).transpose();
-        let limit = limit.map_err(|error| CliFailure::Invalid(format!("--timeout: {error}")))?;
-        let interrupts = self
-            .wait
-            .then(|| Signals::new([SIGINT]))
-            .transpose()
-            .context("cannot listen for signals")?;
-        Ok(WaitingForRun { limit, interrupts })
+        WaitingForRun::prepare(self.wait, ("--timeout", self.timeout.as_deref()))
+    }
+}
+
+impl WaitingForRun {
+    /// Prepares a wait if `is_asked`: starts to listen for interrupts. The wait lasts at most as
+    /// long as the value of the flag, which is given with its name.
+    pub(crate) fn prepare(
+        is_asked: bool,
+        (flag, limit): (&str, Option<&str>),
+    ) -> Result<Self, CliFailure> {
+        let limit = limit.map(parse_duration).transpose();
+        let limit = limit.map_err(|error| CliFailure::Invalid(format!("{flag}: {error}")))?;
+        let interrupts = is_asked.then(|| Signals::new([SIGINT])).transpose();
+        Ok(Self { limit, interrupts: interrupts.context("cannot listen for signals")? })
+    }
+
+    /// Returns true if the user asked to wait.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.interrupts.is_some()
     }
 }
 
@@ -112,15 +124,41 @@ pub(crate) async fn follow(
     waiting: WaitingForRun,
     console: &mut Console,
 ) -> Result<u8, CliFailure> {
-    let Some(mut interrupts) = waiting.interrupts else {
-        if console.is_json() {
-            let mut added: Vec<Value> = runs.iter().map(added_json).collect();
-            console.json(&if added.len() == 1 { added.remove(0) } else { added.into() });
-        }
-        print_ids(runs, console);
-        return Ok(0);
-    };
-    print_ids(runs, console);
+    let ids: Vec<String> = runs.iter().map(ToString::to_string).collect();
+    if waiting.is_asked() {
+        return wait_for(store, runs, &ids, waiting, console).await;
+    }
+    if console.is_json() {
+        let added = runs.iter().map(|run| {
+            let due = rfc3339(run.due(), &Zone::utc());
+            json!({"run_id": run.to_string(), "job": run.job().as_str(), "due": due})
+        });
+        console.json(&one_or_list(added.collect()));
+    } else {
+        ids.iter().for_each(|id| console.line(id));
+    }
+    Ok(0)
+}
+
+fn one_or_list(mut items: Vec<Value>) -> Value {
+    if items.len() == 1 { items.remove(0) } else { items.into() }
+}
+
+/// Prints `names`, the names of the new runs or job, and waits for the end of all `runs`. Returns
+/// the first exit code that is not 0. With `--json` only the ends are printed.
+pub(crate) async fn wait_for(
+    store: &Store,
+    runs: &[RunId],
+    names: &[String],
+    WaitingForRun { limit, interrupts }: WaitingForRun,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
+    let interrupts = interrupts.map_or_else(|| Signals::new([SIGINT]), Ok);
+    let mut interrupts = interrupts.context("cannot listen for signals")?;
+    if !console.is_json() {
+        names.iter().for_each(|name| console.line(name));
+        console.flush();
+    }
     if let Ok((now, nodes)) = store.list_nodes().await
         && !nodes.iter().any(|node| is_present(node, now))
     {
@@ -132,7 +170,7 @@ pub(crate) async fn follow(
     let started = Instant::now();
     let (mut ended, mut code) = (Vec::new(), 0);
     for run in runs {
-        let left = waiting.limit.map(|limit| limit.saturating_sub(started.elapsed()));
+        let left = limit.map(|limit| limit.saturating_sub(started.elapsed()));
         let (own, view) = wait(store, run, left, &mut interrupts, console).await?;
         code = if code == 0 { own } else { code };
         ended.extend(view.map(|view| Value::Object(view.json())));
@@ -141,23 +179,9 @@ pub(crate) async fn follow(
         }
     }
     if console.is_json() && !ended.is_empty() {
-        console.json(&if runs.len() == 1 { ended.remove(0) } else { ended.into() });
+        console.json(&one_or_list(ended));
     }
     Ok(code)
-}
-
-fn print_ids(runs: &[RunId], console: &mut Console) {
-    if !console.is_json() {
-        for run in runs {
-            console.line(&run.to_string());
-        }
-        console.flush();
-    }
-}
-
-fn added_json(run: &RunId) -> Value {
-    let due = rfc3339(run.due(), &Zone::utc());
-    json!({"run_id": run.to_string(), "job": run.job().as_str(), "due": due})
 }
 
 /// Refuses a job whose definition cannot be used, because a run of such a job would never start.

@@ -1,4 +1,5 @@
-//! Shell completion of a word: names of jobs and ids of runs, read from the chosen Redis.
+//! Shell completion of a word: names of jobs, queues and groups and ids of runs, read from the
+//! chosen Redis. Time zones and words of a list need no Redis.
 //!
 //! Invariant: a lookup takes at most [`PATIENCE`] and prints no errors. If Redis is out of reach,
 //! no words are offered.
@@ -13,8 +14,10 @@ use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::jobs::target::runs_beginning;
 use crate::cli::render::Console;
-use crate::domain::name::names::JobName;
-use crate::store::Store;
+use crate::domain::name::names::{JobName, QueueName};
+use crate::domain::queue::lane::Lane;
+use crate::domain::time::zone;
+use crate::store::{Ended, Store, StoreError};
 
 /// The environment variable by which a shell asks for completions.
 pub(crate) const ASKED_BY: &str = "SCHEDCTL_COMPLETE";
@@ -30,7 +33,11 @@ const NEWEST_RUNS: usize = 50;
 enum Of {
     Jobs,
     Runs,
+    DeadRuns,
     JobsAndRuns,
+    AllJobsAndRuns,
+    Queues,
+    Groups,
 }
 
 /// Returns a completer for names of jobs.
@@ -44,9 +51,49 @@ pub(crate) fn runs() -> ArgValueCompleter {
     ArgValueCompleter::new(|word: &OsStr| offered(word, Of::Runs))
 }
 
+/// Returns a completer for ids of dead letters.
+pub(crate) fn dead_runs() -> ArgValueCompleter {
+    ArgValueCompleter::new(|word: &OsStr| offered(word, Of::DeadRuns))
+}
+
 /// Returns a completer for names of jobs. After `JOB@` the ids of the runs of that job are offered.
 pub(crate) fn jobs_and_runs() -> ArgValueCompleter {
     ArgValueCompleter::new(|word: &OsStr| offered(word, Of::JobsAndRuns))
+}
+
+/// Returns a completer for names of jobs, including finished one-shots. After `JOB@` the ids of the
+/// runs of that job are offered.
+pub(crate) fn all_jobs_and_runs() -> ArgValueCompleter {
+    ArgValueCompleter::new(|word: &OsStr| offered(word, Of::AllJobsAndRuns))
+}
+
+/// Returns a completer for names of queues.
+pub(crate) fn queues() -> ArgValueCompleter {
+    ArgValueCompleter::new(|word: &OsStr| offered(word, Of::Queues))
+}
+
+/// Returns a completer for names of groups.
+pub(crate) fn groups() -> ArgValueCompleter {
+    ArgValueCompleter::new(|word: &OsStr| offered(word, Of::Groups))
+}
+
+/// Returns a completer for the names of the time zones of this host.
+pub(crate) fn zones() -> ArgValueCompleter {
+    ArgValueCompleter::new(|word: &OsStr| {
+        let begin = word.to_string_lossy().to_ascii_lowercase();
+        let names =
+            zone::names().into_iter().filter(|name| name.to_ascii_lowercase().starts_with(&begin));
+        names.map(CompletionCandidate::new).collect()
+    })
+}
+
+/// Returns a completer for `words`, such as the values of an enumeration.
+pub(crate) fn words(words: &'static [&'static str]) -> ArgValueCompleter {
+    ArgValueCompleter::new(move |begin: &OsStr| {
+        let begin = begin.to_string_lossy();
+        let found = words.iter().filter(|word| word.starts_with(&*begin));
+        found.map(CompletionCandidate::new).collect()
+    })
 }
 
 fn offered(word: &OsStr, of: Of) -> Vec<CompletionCandidate> {
@@ -70,41 +117,76 @@ async fn find(begin: &str, of: Of) -> Result<Vec<String>, CliFailure> {
     let global = global(std::env::args_os());
     let store = connect::meant(&global, &mut Console::new(&global))?.store;
     let mut found = match (begin.split_once('@'), of) {
-        (Some(_), Of::Jobs) => Vec::new(),
+        (_, Of::DeadRuns) => dead_beginning(&store, begin).await?,
+        (Some(_), Of::Jobs | Of::Queues | Of::Groups) => Vec::new(),
         (Some((job, _)), _) => match job.parse::<JobName>() {
-            Ok(job) => runs_beginning(&store, &job, begin, NEWEST_RUNS)
-                .await?
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
+            Ok(job) => {
+                let runs = runs_beginning(&store, &job, begin, NEWEST_RUNS).await?;
+                beginning(begin, runs.iter())
+            }
             Err(_) => Vec::new(),
         },
         (None, Of::Runs) => {
             let ended = store.read_history(None, 0, NEWEST_RUNS).await?;
-            ended
-                .runs
-                .iter()
-                .map(|run| run.run.to_string())
-                .filter(|run| run.starts_with(begin))
-                .collect()
+            beginning(begin, ended.runs.iter().map(|run| &run.run))
         }
-        (None, Of::Jobs | Of::JobsAndRuns) => jobs_beginning(&store, begin).await?,
+        (None, Of::Jobs | Of::JobsAndRuns) => {
+            paged(begin, async |offset| store.list_jobs(offset, PAGE).await).await?
+        }
+        (None, Of::AllJobsAndRuns) => {
+            let mut found =
+                paged(begin, async |offset| store.list_jobs(offset, PAGE).await).await?;
+            found.extend(
+                paged(begin, async |offset| store.list_finished(offset, PAGE).await).await?,
+            );
+            found
+        }
+        (None, Of::Queues) => {
+            let mut found = beginning(begin, store.read_queues().await?.keys());
+            found.extend(beginning(begin, store.list_lanes().await?.iter().map(Lane::queue)));
+            found.extend(beginning(begin, [QueueName::default_queue()].iter()));
+            found
+        }
+        (None, Of::Groups) => {
+            let mut found = beginning(begin, store.read_groups().await?.keys());
+            found.extend(beginning(begin, store.list_groups_named().await?.keys()));
+            found
+        }
     };
+    if !matches!(of, Of::Runs | Of::DeadRuns) && !begin.contains('@') {
+        found.sort();
+        found.dedup();
+    }
     found.truncate(MOST);
     Ok(found)
 }
 
-async fn jobs_beginning(store: &Store, begin: &str) -> Result<Vec<String>, CliFailure> {
+/// Returns those of `names` that begin with `begin`.
+fn beginning(begin: &str, names: impl Iterator<Item = impl ToString>) -> Vec<String> {
+    names.map(|name| name.to_string()).filter(|name| name.starts_with(begin)).collect()
+}
+
+/// Returns the ids of the newest dead letters that begin with `begin`.
+async fn dead_beginning(store: &Store, begin: &str) -> Result<Vec<String>, CliFailure> {
+    let job: Option<JobName> = begin.split_once('@').and_then(|(job, _)| job.parse().ok());
+    let dead = store.read_ended(&Ended { job, ..Ended::dead() }, 0, NEWEST_RUNS).await?;
+    Ok(beginning(begin, dead.runs.iter().map(|run| &run.run)))
+}
+
+/// Returns the names that begin with `begin` from a list in pages. `page` returns the page that
+/// starts at an offset.
+async fn paged(
+    begin: &str,
+    page: impl AsyncFn(usize) -> Result<Vec<JobName>, StoreError>,
+) -> Result<Vec<String>, CliFailure> {
     let mut found = Vec::new();
     for offset in (0..).step_by(PAGE) {
-        let page = store.list_jobs(offset, PAGE).await?;
-        let is_last = page.len() < PAGE;
-        found.extend(page.iter().map(ToString::to_string).filter(|name| name.starts_with(begin)));
-        if is_last || found.len() >= MOST {
+        let names = page(offset).await?;
+        found.extend(beginning(begin, names.iter()));
+        if names.len() < PAGE || found.len() >= MOST {
             break;
         }
     }
-    found.sort();
     Ok(found)
 }
 

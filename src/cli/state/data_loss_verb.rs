@@ -18,7 +18,8 @@ Example:
 WHAT: flushed (all keys were deleted), older data (Redis came back with an older state), or epoch
 missing (the key epoch was deleted). RESTORED: number of ended runs restored from the journals of
 nodes. LOST: number of at-most-once runs whose end is not known. JOBS GONE: number of lost jobs that
-were added with schedctl add, so no file restores these jobs.";
+were added with schedctl add, so no file restores these jobs. \"at least\": nodes know the jobs as of
+the last half minute, so jobs that were added later may be lost too.";
 
 /// Lists the data losses of Redis, newest first. Returns the exit code.
 pub(crate) async fn data_loss(global: &Global, console: &mut Console) -> Result<u8, CliFailure> {
@@ -63,6 +64,18 @@ pub(crate) fn gone(record: &LossRecord) -> u64 {
     most.max(record.jobs_gone().len() as u64)
 }
 
+/// Returns the number of jobs lost in a data loss, as text: `at least 2` if more jobs may be lost.
+pub(crate) fn gone_words(record: &LossRecord) -> String {
+    let count = gone(record);
+    if is_gone_exact(record) { count.to_string() } else { format!("at least {count}") }
+}
+
+/// Returns true if [`gone`] counts all lost jobs. If data was lost, the nodes do not know the jobs
+/// that were added shortly before.
+fn is_gone_exact(record: &LossRecord) -> bool {
+    record.loss.kind == LossKind::Unmarked
+}
+
 fn row(record: &LossRecord, local: &Zone) -> [Cell; 6] {
     let gone = gone(record);
     [
@@ -71,7 +84,7 @@ fn row(record: &LossRecord, local: &Zone) -> [Cell; 6] {
         Cell::new(word(record.loss.kind)),
         Cell::new(sum(record, |report| report.restored).to_string()),
         Cell::new(sum(record, |report| report.lost).to_string()),
-        Cell::new(gone.to_string()).coloured(if gone > 0 { Colour::Red } else { Colour::Plain }),
+        Cell::new(gone_words(record)).coloured(if gone > 0 { Colour::Red } else { Colour::Plain }),
     ]
 }
 
@@ -91,6 +104,7 @@ fn loss_json(record: &LossRecord) -> Value {
         "restored": sum(record, |report| report.restored),
         "lost": sum(record, |report| report.lost),
         "jobs_gone": gone(record),
+        "jobs_gone_exact": is_gone_exact(record),
         "gone": record.jobs_gone().into_iter().map(job).collect::<Vec<_>>(),
         "reported_by": record.reports.iter().map(|report| report.node.as_str()).collect::<Vec<_>>(),
     })

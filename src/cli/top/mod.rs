@@ -76,7 +76,7 @@ pub(crate) async fn top(global: &Global, console: &mut Console) -> Result<u8, Cl
         has_colour: console.has_colour(),
         is_unicode: is_unicode(),
         zone: Zone::of_host(),
-        place: format!("schedd {} at {}", store.namespace(), store.address()),
+        place: format!("namespace {} at {}", store.namespace(), store.address()),
     };
     let (sender, mut news) = mpsc::channel(NEWS);
     let (ask, asked) = watch::channel(TopRequest::default());

@@ -107,7 +107,7 @@ fn press(model: &mut Model, keys: &str) -> Option<TopAction> {
 }
 
 fn theme() -> Theme {
-    let place = "schedd prod at redis://10.0.0.5:6379/0".to_owned();
+    let place = "namespace prod at redis://10.0.0.5:6379/0".to_owned();
     Theme { has_colour: true, is_unicode: true, zone: Zone::utc(), place }
 }
 
@@ -283,7 +283,7 @@ fn one_thing_is_shown_in_full_until_somebody_goes_back() {
 fn eighty_columns_show_all_four_lists_one_below_the_other() {
     let screen = seen(&model(&["nightly", "weekly"]), &theme(), 80, 24);
     let rule = |title: &str| format!("{title} {}", "─".repeat(79 - title.len()));
-    assert_eq!(screen[0], "Thu 2026-05-28 20:26:50 UTC  schedd prod at redis://10.0.0.5:6379/0");
+    assert_eq!(screen[0], "Thu 2026-05-28 20:26:50 UTC  namespace prod at redis://10.0.0.5:6379/0");
     assert_eq!(
         screen[1],
         "2 nodes  1 gone  1 running  lag 1m 15s  99000 scheduled  100000 jobs  41 succee…"

@@ -4,6 +4,7 @@
 pub(crate) mod compile_references;
 pub(crate) mod config_error;
 pub(crate) mod instant_text;
+pub(crate) mod key_synonyms;
 pub(crate) mod known_keys;
 pub(crate) mod problem;
 pub(crate) mod reader;

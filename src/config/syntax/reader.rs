@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::key_synonyms::key_meant;
 use super::known_keys;
 use super::problem::{Problems, TextSpan, nearest, one_of, quoted};
 use super::redaction::Secrecy;
@@ -135,8 +136,8 @@ impl<'n> TableReader<'n> {
                 known_keys::ELSEWHERE.iter().find(|(key, _)| *key == entry.key)
             {
                 format!("unknown key here, wanted {meant}")
-            } else if let Some(meant) =
-                nearest(&entry.key, known.iter().flat_map(|keys| keys.iter().copied()))
+            } else if let Some(meant) = key_meant(&entry.key, &known.concat())
+                .or_else(|| nearest(&entry.key, known.concat()))
             {
                 slips.note(Slip::Of(meant.to_owned()));
                 format!("unknown key, did you mean {meant:?}?")

@@ -93,6 +93,12 @@ impl Zone {
     }
 }
 
+/// Returns the names in the zone data of the system. Some of them are refused as zones, such as
+/// `posixrules`.
+pub fn names() -> Vec<String> {
+    jiff::tz::db().available().map(|name| name.as_str().to_owned()).collect()
+}
+
 fn find(name: &str) -> Option<Zone> {
     if ["localtime", "posixrules", "Factory"].iter().any(|odd| odd.eq_ignore_ascii_case(name)) {
         return None;
@@ -111,8 +117,7 @@ impl ZoneError {
             Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
             None => text.to_owned(),
         };
-        let names: Vec<String> =
-            jiff::tz::db().available().map(|name| name.as_str().to_owned()).collect();
+        let names = names();
         if names.is_empty() {
             let wanted = "this host has no time zone data (install the package tzdata)".to_owned();
             return Self { found, wanted, nearest: Vec::new() };

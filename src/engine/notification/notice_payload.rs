@@ -19,7 +19,7 @@ use crate::domain::explain::causes;
 use crate::domain::job::job_spec::{Action, JobSpec};
 use crate::domain::job::notice::{Deadline, NoticeKind, is_of_rest, notice_job};
 use crate::domain::job::ping::Ping;
-use crate::domain::name::names::{JobName, RunId};
+use crate::domain::name::names::{JobName, RunId, RunKind};
 use crate::domain::queue::gate::Gate;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::wording::{shown, span};
@@ -39,7 +39,7 @@ pub(crate) async fn notice_facts_of(
     attempt: &mut Attempt,
 ) -> Result<(), StoreError> {
     let Some((job, kind)) = attempt.run.job().notice_subject() else { return Ok(()) };
-    do_as_said_now(store, attempt, &job, kind).await?;
+    let zone = do_as_said_now(store, attempt, &job, kind).await?;
     let about = unless_wrong_type(&attempt.run, store.read_about(&attempt.run).await)?;
     // A notice that counts several runs has no single run as its subject.
     let subject = about.text("run").filter(|_| !about.text("stamp").is_some_and(is_of_rest));
@@ -64,13 +64,12 @@ pub(crate) async fn notice_facts_of(
         };
         return Ok(());
     }
-    let known = match &subject {
+    let causes = match &subject {
         Some(subject) if kind == NoticeKind::Late => {
             unless_wrong_type(&attempt.run, why_late(store, subject).await)?
         }
-        _ => None,
+        _ => Vec::new(),
     };
-    let (zone, causes) = known.unwrap_or_else(|| (Zone::of_host(), Vec::new()));
     let payload = PayloadSource {
         kind,
         job,
@@ -92,22 +91,26 @@ pub(crate) async fn notice_facts_of(
 
 /// Replaces the action and settings of `attempt` by those in the present definition of `job`. If
 /// `job` is gone or unreadable, or no longer has notices of `kind`, `attempt` stays as it was
-/// planned.
+/// planned. Returns the time zone of `job`, or else the zone of this host.
 async fn do_as_said_now(
     store: &Store,
     attempt: &mut Attempt,
     job: &JobName,
     kind: NoticeKind,
-) -> Result<(), StoreError> {
+) -> Result<Zone, StoreError> {
     let record = unless_wrong_type(&attempt.run, store.read_job(job).await)?;
-    let Some(hidden) = said_now(record, kind) else { return Ok(()) };
+    let Some(definition) = record.and_then(|record| Definition::of(record).ok()) else {
+        return Ok(Zone::of_host());
+    };
+    let zone = definition.timetable.zone().clone();
+    let Some(hidden) = notice_job(&definition.spec, kind) else { return Ok(zone) };
     attempt.action = hidden.action;
     attempt.env = hidden.env;
     attempt.env_files = hidden.env_files;
     attempt.webhook_secrets = hidden.webhook_secrets;
     attempt.cwd = hidden.cwd;
     attempt.process = hidden.process;
-    Ok(())
+    Ok(zone)
 }
 
 /// Returns the present definition of the hidden job for notices of `kind` about the job `subject`.
@@ -117,12 +120,12 @@ pub fn said_now(subject: Option<JobRecord>, kind: NoticeKind) -> Option<JobSpec>
     notice_job(&definition.spec, kind)
 }
 
-/// Returns the time zone of a run's job, and the causes why the run did not start in time. The
-/// causes are those of `schedctl explain`. Returns `None` if the job is gone.
-async fn why_late(store: &Store, run: &RunId) -> Result<Option<(Zone, Vec<String>)>, StoreError> {
+/// Returns the causes why a run did not start in time, as `schedctl explain` gives them. Returns
+/// no causes if the job is gone.
+async fn why_late(store: &Store, run: &RunId) -> Result<Vec<String>, StoreError> {
     let facts = Box::pin(gather(store, run.job(), &Ask::Run(run.clone()))).await?;
-    Ok(facts.map(|facts| {
-        (facts.zone.clone(), causes(&facts).iter().map(|cause| cause.text.clone()).collect())
+    Ok(facts.map_or_else(Vec::new, |facts| {
+        causes(&facts).iter().map(|cause| cause.text.clone()).collect()
     }))
 }
 
@@ -193,15 +196,22 @@ impl PayloadSource<'_> {
         u64::try_from(took.as_millis()).ok()
     }
 
-    /// For a notice about a late run, returns the time from its due time to its start. If it has
-    /// not started, returns the time until a node noticed the delay. Returns `None` for other
-    /// notices.
+    /// Returns the time from the due time of the run to its first start. For a notice about a late
+    /// run that has not started, returns the time until a node noticed the delay. Returns `None`
+    /// for other runs without a start, and for reruns and backfill runs, which are never late.
     fn late(&self) -> Option<Duration> {
+        if self.kind != NoticeKind::Late {
+            let run = self.subject.filter(|run| {
+                matches!(run.kind(), RunKind::Regular | RunKind::Manual | RunKind::Boot)
+            })?;
+            let start = self.instant("first_start").or_else(|| self.instant("started_at"))?;
+            return Some(start.since(run.due()));
+        }
         let is_finish = self.about.text("stamp") == Some(Deadline::Finish.as_str());
         // A claim that was handed back before any execution does not count as a start.
         let is_planned = self.state() == Some("scheduled");
         let began = if is_finish || is_planned { None } else { self.instant("started_at") };
-        let at = began.or_else(|| self.instant("at")).filter(|_| self.kind == NoticeKind::Late)?;
+        let at = began.or_else(|| self.instant("at"))?;
         Some(at.since(self.due()?))
     }
 
@@ -269,22 +279,38 @@ impl PayloadSource<'_> {
                 "{count} more {failures_or_other} of {job} {was_or_were} not reported individually"
             );
         }
-        let run = self.subject.map_or_else(|| "a run".to_owned(), ToString::to_string);
         let state = self.state().unwrap_or("unknown").replace('_', " ");
-        let why = self.reason().map(|reason| format!(": {reason}")).unwrap_or_default();
-        match self.kind {
-            NoticeKind::Recovered => format!("{run} succeeded, after a failure"),
-            NoticeKind::Late => self.late_sentence(&run, &state, &why),
-            NoticeKind::Failure | NoticeKind::Success | NoticeKind::Ping => {
-                format!("{run} {state}{why}")
+        let due = self.due().map(|due| shown(due, &self.zone));
+        if self.kind == NoticeKind::Late {
+            return self.late_sentence(due, &state);
+        }
+        let node = self.about.text("node").map(|node| format!(" on node {node}"));
+        let what = match self.kind {
+            NoticeKind::Recovered => ", after a failure".to_owned(),
+            _ if state == "succeeded" => String::new(),
+            _ => self.why_ended(),
+        };
+        let due = due.map(|due| format!("due {due}"));
+        let run = self.subject.map(|run| format!("run {run}"));
+        let facts: Vec<String> = due.into_iter().chain(run).collect();
+        let facts =
+            if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) };
+        format!("job {} {state}{}{what}{facts}", self.job, node.unwrap_or_default())
+    }
+
+    /// Returns the reason for the end of a run as the end of a sentence, with its exit code.
+    fn why_ended(&self) -> String {
+        let Some(reason) = self.reason() else { return String::new() };
+        match self.about.number("exit_code") {
+            Some(code) if code != 0 && !reason.contains("exit code") => {
+                format!(": {reason}, exit code {code}")
             }
+            _ => format!(": {reason}"),
         }
     }
 
-    fn late_sentence(&self, run: &str, state: &str, why: &str) -> String {
-        let was_due = self
-            .due()
-            .map_or_else(String::new, |due| format!(" was due on {} and", shown(due, &self.zone)));
+    fn late_sentence(&self, due: Option<String>, state: &str) -> String {
+        let was_due = due.map_or_else(String::new, |due| format!(" was due on {due} and"));
         let after = self.late().map(span).unwrap_or_default();
         let what_happened = match state {
             _ if self.about.text("stamp") == Some(Deadline::Finish.as_str()) => {
@@ -297,7 +323,9 @@ impl PayloadSource<'_> {
             }
             ended => format!("was {ended} {after} after its due time"),
         };
-        format!("{run}{was_due} {what_happened}{why}")
+        let why = self.reason().map(|reason| format!(": {reason}")).unwrap_or_default();
+        let run = self.subject.map(|run| format!(" (run {run})")).unwrap_or_default();
+        format!("job {}{was_due} {what_happened}{why}{run}", self.job)
     }
 
     fn variables(&self) -> Vec<(String, String)> {

@@ -24,6 +24,17 @@ pub struct RunDeadline {
     pub at: UnixMillis,
 }
 
+/// A page of due but unclaimed runs whose deadlines are not watched yet.
+#[derive(Debug, Clone)]
+pub struct OverdueRuns {
+    /// The runs of the page.
+    pub runs: Vec<RunId>,
+    /// True if no more pages follow.
+    pub is_last: bool,
+    /// The due time of the first planned run after these runs; None if no run is planned.
+    pub next_due: Option<UnixMillis>,
+}
+
 /// The result of checking a deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeadlineReply {
@@ -50,28 +61,37 @@ pub enum WatchReply {
 }
 
 impl Store {
-    /// Lists planned runs that are due before `before` and have deadlines that are not watched yet.
-    /// Reads `limit` jobs starting at `offset`. The second value is true if no more jobs follow.
+    /// Lists planned runs that are due from `from` on and before `before`, and have deadlines that
+    /// are not watched yet. Reads `limit` jobs starting at `offset`.
     pub async fn list_overdue(
         &self,
-        before: UnixMillis,
+        (from, before): (UnixMillis, UnixMillis),
         offset: usize,
         limit: usize,
-    ) -> Result<(Vec<RunId>, bool), StoreError> {
+    ) -> Result<OverdueRuns, StoreError> {
         let mut pipeline = redis::pipe();
         let range = pipeline
             .cmd("ZRANGE")
             .arg(self.keys.jobs())
-            .arg("-inf")
+            .arg(from.as_i64())
             .arg(format!("({}", before.as_i64()));
         range.arg("BYSCORE").arg("LIMIT").arg(offset).arg(limit);
+        let next = pipeline.cmd("ZRANGE").arg(self.keys.jobs()).arg(before.as_i64()).arg("+inf");
+        next.arg("BYSCORE").arg("LIMIT").arg(0).arg(1).arg("WITHSCORES");
         let answer = self.link.query(&mut pipeline).await?;
-        let Some(Value::Array(names)) = answer.first() else { return Ok((Vec::new(), true)) };
+        let next_due = match answer.get(1) {
+            Some(Value::Array(pair)) => pair.get(1).and_then(number_of).and_then(UnixMillis::new),
+            _ => None,
+        };
+        let names = match answer.first() {
+            Some(Value::Array(names)) => names.as_slice(),
+            _ => &[],
+        };
         let is_last = names.len() < limit;
         let names: Vec<JobName> =
             names.iter().filter_map(|name| text_of(name)?.parse().ok()).collect();
         if names.is_empty() {
-            return Ok((Vec::new(), is_last));
+            return Ok(OverdueRuns { runs: Vec::new(), is_last, next_due });
         }
         let mut pipeline = redis::pipe();
         for name in &names {
@@ -85,7 +105,8 @@ impl Store {
                 Kind::ALL.iter().any(|kind| text(0).contains(&format!("{}=", kind.as_str())));
             (is_timed && text(1) != text(2)).then(|| text(1).parse().ok())?
         };
-        Ok((self.link.ask(&mut pipeline).await?.into_iter().filter_map(overdue).collect(), is_last))
+        let runs = self.link.ask(&mut pipeline).await?.into_iter().filter_map(overdue).collect();
+        Ok(OverdueRuns { runs, is_last, next_due })
     }
 
     /// Starts to watch the deadlines of a planned run.

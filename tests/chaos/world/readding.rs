@@ -273,7 +273,7 @@ impl<'a> Readding<'a> {
         let from = now();
         if self.readded[at].job.is_recurring() && self.rng.bool() {
             let ago = format!("{:.0}s", span(6 * SECOND));
-            let _ = schedctl(self.stage, &["backfill", &name, "--from", &ago]).output();
+            let _ = schedctl(self.stage, &["backfill", &name, "--from", &ago, "--yes"]).output();
             self.operations.push(Operation { from, to: now(), what: Doing::Backfilled(name) });
         } else if self.rng.bool() {
             let asked = schedctl(self.stage, &["run", &name, "--quiet"]).output().unwrap();

@@ -5,6 +5,8 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use schedd::domain::run::run_state::RunState;
+
 use super::Bench;
 use crate::support::ctl::Schedctl;
 
@@ -83,6 +85,32 @@ fn names_of_jobs_and_ids_of_runs_are_offered() {
     ) {
         assert_eq!(offered.split_whitespace().collect::<Vec<_>>(), ["backup", "basic"]);
     }
+}
+
+#[test]
+fn queues_zones_words_dead_letters_and_ended_jobs_are_offered() {
+    let bench = Bench::start();
+    bench.add(&["--name", "once", "--in", "0s", "--", "x"]);
+    let claim = bench.node.claim("once");
+    bench.node.finish(&claim, RunState::Failed, &[("exit_code", "1")]);
+    bench.add(&["--name", "fine", "--in", "0s", "--", "x"]);
+    let claim = bench.node.claim("fine");
+    bench.node.finish(&claim, RunState::Succeeded, &[("exit_code", "0")]);
+    let offered = |line: &str| bash(&bench.ctl, line);
+    assert_eq!(offered("schedctl show on"), ["once"]);
+    assert_eq!(offered("schedctl logs fi"), ["fine"]);
+    assert_eq!(offered("schedctl pause on"), [""; 0], "it is over");
+    let dead = offered("schedctl retry o");
+    assert!(dead.len() == 1 && dead[0].starts_with("once@"), "{dead:?}");
+    assert_eq!(offered("schedctl retry fi"), [""; 0], "it succeeded");
+    assert_eq!(offered("schedctl queue pause de"), ["default"]);
+    assert_eq!(offered("schedctl queue set default li"), ["limit="]);
+    assert_eq!(offered("schedctl list --queue de"), ["default"]);
+    assert_eq!(offered("schedctl add --queue de"), ["default"]);
+    assert_eq!(offered("schedctl add --overlap re"), ["replace"]);
+    assert_eq!(offered("schedctl add --tz europe/berl"), ["Europe/Berlin"]);
+    assert_eq!(offered("schedctl next x --tz Europe/Berl"), ["Europe/Berlin"]);
+    assert_eq!(offered("schedctl history --state fa"), ["failed"]);
 }
 
 #[test]

@@ -400,7 +400,7 @@ fn a_job_is_given_the_small_fixed_environment_and_nothing_of_the_daemons() {
         .filter(|name| *name != "PWD")
         .collect();
     names.sort_unstable();
-    let wanted = "HOME LANG PATH SCHEDD_ATTEMPT SCHEDD_DUE SCHEDD_DUE_MS SCHEDD_FENCE SCHEDD_JOB SCHEDD_NODE SCHEDD_RESULT SCHEDD_RUN_ID SHELL TEAM USER";
+    let wanted = "HOME LANG PATH SCHEDD_ATTEMPT SCHEDD_DUE SCHEDD_DUE_MS SCHEDD_FENCE SCHEDD_JOB SCHEDD_NAMESPACE SCHEDD_NODE SCHEDD_REDIS_URL SCHEDD_RESULT SCHEDD_RUN_ID SHELL TEAM USER";
     assert_eq!(names.join(" "), wanted);
     let has = |line: &str| lines.lines().any(|found| found == line);
     assert!(
@@ -413,6 +413,43 @@ fn a_job_is_given_the_small_fixed_environment_and_nothing_of_the_daemons() {
         "{lines}"
     );
     assert!(has(&format!("SCHEDD_RUN_ID={id}")) && has("SCHEDD_ATTEMPT=1"), "{lines}");
+}
+
+#[test]
+fn a_job_calls_schedctl_without_naming_the_private_redis_of_its_node() {
+    let line = format!("exec {} add --name child --in 0s -- true", env!("CARGO_BIN_EXE_schedctl"));
+    let jobs = format!("[jobs.parent]\nevery = '1s'\nmax_runs = 1\nshell = '{line}'\n");
+    let daemon = Schedd::with_private_redis().env("SCHEDD_NAMESPACE", "team").jobs(&jobs).start();
+    let state = daemon.state_home();
+    let ctl = Schedctl::alone()
+        .env("XDG_STATE_HOME", state.to_str().unwrap())
+        .env("SCHEDD_NAMESPACE", "team");
+    for job in ["child", "parent"] {
+        until("the job has run", LONG, || {
+            let runs = ctl.run(&["history", job, "--json"]);
+            (runs.code == 0 && runs.json()[0]["state"] == "succeeded").then_some(())
+        });
+    }
+}
+
+#[test]
+fn a_redis_url_with_a_password_is_not_in_the_environment_of_jobs() {
+    let redis = TestRedis::start();
+    let rules = ["SETUSER", "node", "on", ">s3cret", "~*", "&*", "+@all"];
+    let () = redis::cmd("ACL").arg(&rules).query(&mut redis.connection()).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), format!("{}?user=node&pass=s3cret", redis.url())).unwrap();
+    let section = format!("[redis]\nurl_file = '{}'\n", file.path().display());
+    let job = "[jobs.e]\nevery = '1s'\nmax_runs = 1\nshell = 'exec env'\n";
+    let daemon = Schedd::with_private_redis().jobs(&(section + job)).start();
+    let ctl = Schedctl::on(&redis);
+    let said = until("the job has run", LONG, || {
+        let logs = ctl.run(&["logs", "e"]);
+        logs.stdout.contains("SCHEDD_JOB=e").then_some(logs.stdout)
+    });
+    assert!(!said.contains("s3cret") && !said.contains("SCHEDD_REDIS_URL"), "{said}");
+    let file = format!("SCHEDD_JOBS={}\n", daemon.jobs_file().display());
+    assert!(said.contains(&file) && said.contains("SCHEDD_NAMESPACE=schedd\n"), "{said}");
 }
 
 #[test]

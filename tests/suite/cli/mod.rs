@@ -10,6 +10,7 @@ mod jobs;
 mod lanes;
 mod live_views;
 mod queueing;
+mod readme_tour;
 mod runs;
 mod terminal;
 mod transcripts;

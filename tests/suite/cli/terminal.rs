@@ -20,6 +20,9 @@ fn no_words_give_the_help_and_wrong_ones_the_nearest_verb() {
     assert!(VERBS.iter().all(|verb| bare.stderr.contains(&format!("\n  {verb} "))), "{bare:?}");
     alone.run(&["ad"]).refused(2, &["'ad'", "'add'"]);
     alone.run(&["frobnicate"]).refused(2, &["frobnicate"]);
+    alone.run(&["rm", "list"]).refused(2, &["unknown verb \"rm\"", "schedctl cancel JOB"]);
+    alone.run(&["status"]).refused(2, &["schedctl show JOB, or schedctl list"]);
+    alone.run(&["queue", "rm", "x"]).refused(2, &["'rm'", "schedctl queue --help"]);
     alone.run(&["list", "--jsn"]).refused(2, &["--jsn", "--json"]);
     assert!(alone.run(&["--version"]).good().stdout.starts_with("schedctl "));
     assert!(!bare.stderr.contains("simulate"), "verbs of later versions are not promised");
@@ -252,4 +255,37 @@ fn problems_of_a_file_are_pointed_at_on_a_terminal() {
     let seen = alone.run_on_terminal(&["check"]);
     assert_eq!(seen.code, 78);
     assert!(seen.stdout.contains("2 | comand") && seen.stdout.contains("^^^^^^"), "{seen:?}");
+}
+
+#[test]
+fn with_json_every_error_is_one_object_on_standard_error() {
+    let bench = Bench::start();
+    let alone = Schedctl::alone();
+    let error = |ctl: &Schedctl, args: &[&str]| -> serde_json::Value {
+        let finished = ctl.run(args);
+        assert_eq!(finished.stdout, "", "{finished:?}");
+        let error: serde_json::Value = serde_json::from_str(&finished.stderr)
+            .unwrap_or_else(|error| panic!("{error}: {finished:?}"));
+        assert_eq!(error["exit_code"], finished.code, "{finished:?}");
+        error
+    };
+    for (args, kind, word) in [
+        (&["show", "nosuch", "--json"][..], "not_found", "no job nosuch"),
+        (&["list", "--json", "--namespace", "A B"], "invalid", "namespace"),
+        (&["rm", "x", "--json"], "invalid", "schedctl cancel JOB"),
+        (&["list", "--limit", "x", "--json"], "invalid", "a whole number"),
+    ] {
+        let error = error(&bench.ctl, args);
+        assert_eq!(error["kind"], kind, "{error}");
+        assert!(error["error"].as_str().unwrap().contains(word), "{error}");
+    }
+    let away = ["list", "--json", "--redis", "unix:///nonexistent/redis.sock"];
+    assert_eq!(error(&alone, &away)["kind"], "unreachable");
+    // Words behind `--` belong to the job.
+    alone.run(&["add", "--nosuch", "--", "x", "--json"]).refused(2, &["schedctl: ", "--nosuch"]);
+    // The error of one line does not end the command, so it has no exit code.
+    let lines = bench.ctl.run_with_input(&["add", "--stdin", "--json"], b"{}\n");
+    let error: serde_json::Value = serde_json::from_str(&lines.stderr).unwrap();
+    assert!(error["error"].as_str().unwrap().starts_with("line 1: "), "{lines:?}");
+    assert_eq!(error["exit_code"], serde_json::Value::Null);
 }

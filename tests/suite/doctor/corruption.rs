@@ -65,7 +65,7 @@ fn busy() -> (TestRedis, Schedd) {
     eye.add(&json!({"name": "beat", "every": "1h", "shell": "true"}));
     eye.add(&json!({"name": "slow", "every": "1h", "shell": "sleep 300"}));
     let ctl = Schedctl::on(&redis);
-    ctl.run(&["backfill", "slow", "--from", "5h ago", "--to", "now"]).good();
+    ctl.run(&["backfill", "slow", "--from", "5h ago", "--to", "now", "--yes"]).good();
     ctl.run(&["pause", "beat"]).good();
     ctl.run(&["resume", "beat"]).good();
     let mut connection = redis.connection();

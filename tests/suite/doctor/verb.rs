@@ -222,7 +222,7 @@ fn recent_data_loss_is_a_warning_with_details_and_after_a_week_a_note() {
         assert!(text.contains(word), "{text}");
     }
     until("what is gone is told", LONG, || {
-        row(&ctl).1.as_str().filter(|text| text.contains("1 job gone")).map(|_| ())
+        row(&ctl).1.as_str().filter(|text| text.contains("at least 1 job gone")).map(|_| ())
     });
     let members: Vec<(String, i64)> =
         redis.connection().zrange_withscores("{schedd}:data_losses", 0, -1).unwrap();

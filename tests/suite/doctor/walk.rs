@@ -98,7 +98,8 @@ async fn do_it(play: &mut Play, operation: &Operation) {
         Operation::Notice => report(play).await,
         Operation::Noticed(is_good) => reported(play, *is_good).await,
         Operation::Judge => {
-            for run in store.list_overdue(t(play.now), 0, 50).await.unwrap().0 {
+            for run in store.list_overdue((t(-100_000_000), t(play.now)), 0, 50).await.unwrap().runs
+            {
                 store.watch_run(&run).await.unwrap();
             }
             for deadline in store.list_deadlines(0, 50).await.unwrap().into_iter().flatten() {

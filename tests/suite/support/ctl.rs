@@ -131,7 +131,7 @@ impl Schedctl {
 }
 
 impl Finished {
-    fn of(output: std::process::Output) -> Self {
+    pub(crate) fn of(output: std::process::Output) -> Self {
         use std::os::unix::process::ExitStatusExt;
         Self {
             code: output.status.code().unwrap_or_else(|| 128 + output.status.signal().unwrap()),
@@ -140,18 +140,23 @@ impl Finished {
         }
     }
 
-    /// Asserts this code and, unless it is 0, a single error line that contains each of `words`.
+    /// Asserts this code and, unless it is 0, a single error line, or JSON object with
+    /// `--json`, that contains each of `words`.
     #[track_caller]
     pub(crate) fn refused(&self, code: i32, words: &[&str]) {
         assert_eq!(self.code, code, "{self:?}");
         let lines: Vec<&str> =
             self.stderr.lines().filter(|line| !line.starts_with("schedctl: warning: ")).collect();
         assert!(
-            matches!(lines.as_slice(), [line] if line.starts_with("schedctl: ")),
+            matches!(lines.as_slice(), [line] if line.starts_with("schedctl: ") || line.starts_with("{\"error\":")),
             "not one line: {self:?}"
         );
+        let document = serde_json::from_str::<serde_json::Value>(&self.stderr).ok();
+        let error = document
+            .as_ref()
+            .map_or(self.stderr.as_str(), |error| error["error"].as_str().unwrap());
         for word in words {
-            assert!(self.stderr.contains(word), "{word:?} is not said: {self:?}");
+            assert!(error.contains(word), "{word:?} is not said: {self:?}");
         }
     }
 

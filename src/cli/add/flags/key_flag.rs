@@ -2,7 +2,10 @@
 
 use clap::builder::EnumValueParser;
 use clap::{Arg, ArgAction, ArgMatches, ValueEnum, value_parser};
+use clap_complete::engine::ArgValueCompleter;
 use serde_json::{Value, json};
+
+use crate::cli::shell::completion;
 
 /// A flag that sets a key of the job.
 #[derive(Debug)]
@@ -102,6 +105,10 @@ impl KeyFlag {
             return arg.last(true).num_args(1..).action(ArgAction::Append);
         }
         let arg = arg.long(self.name).action(ArgAction::Set);
+        let arg = match self.completer() {
+            Some(completer) => arg.add(completer),
+            None => arg,
+        };
         match self.form {
             ValueForm::Text
             | ValueForm::Time
@@ -124,6 +131,24 @@ impl KeyFlag {
             ValueForm::Switch => arg.action(ArgAction::SetTrue),
             ValueForm::Fold => arg.value_parser(EnumValueParser::<FoldFlag>::new()),
         }
+    }
+
+    /// Returns what a shell offers for the value. Returns `None` if only the user knows the value.
+    fn completer(&self) -> Option<ArgValueCompleter> {
+        Some(match self.key {
+            "queue" => completion::queues(),
+            "group" => completion::groups(),
+            "tz" => completion::zones(),
+            "not_while" => completion::jobs(),
+            "overlap" => completion::words(&["allow", "queue", "replace", "skip"]),
+            "catch_up.mode" => completion::words(&["all", "latest", "skip"]),
+            "delivery" => completion::words(&["at-least-once", "at-most-once"]),
+            "retry.backoff" => completion::words(&["exponential", "fixed", "linear"]),
+            "done_check.on" => completion::words(&["always", "retry"]),
+            "dst.gap" => completion::words(&["run-after", "skip"]),
+            "dst.fold" => completion::words(&["both", "first", "last"]),
+            _ => return None,
+        })
     }
 
     /// Returns the value of the flag as JSON. Returns `None` if the flag is not given.

@@ -1,6 +1,7 @@
 //! `add` by flags.
 
 use std::fs;
+use std::process::Stdio;
 
 use redis::Commands;
 use schedd::config::job_from_json;
@@ -40,6 +41,62 @@ fn a_job_is_added_under_its_name_and_under_a_drawn_one() {
     );
     assert_eq!(shown["definition"]["command"], serde_json::json!(["true"]));
     assert!(shown["next_due"].as_str().unwrap().contains("T02:30:00.000+0"), "{shown}");
+}
+
+#[test]
+fn an_add_without_a_time_says_that_the_job_runs_only_by_hand() {
+    let bench = Bench::start();
+    let added = bench.ctl.run(&["add", "--name", "hand", "--", "true"]).good();
+    let note = "no time given: job hand runs only by schedctl run hand; now: --in 0s\n";
+    assert_eq!((added.stdout.as_str(), added.stderr.as_str()), ("hand\n", note));
+    let quiet = bench.ctl.run(&["add", "--name", "quiet", "--quiet", "--", "true"]).good();
+    assert_eq!(quiet.stderr, "");
+    assert_eq!(
+        bench.ctl.run(&["add", "--name", "boot", "--cron", "@reboot", "--", "x"]).stderr,
+        ""
+    );
+}
+
+#[test]
+fn the_json_of_an_added_job_names_its_planned_run() {
+    let bench = Bench::start();
+    let add = |args: &[&str]| bench.ctl.run(&[&["add", "--json"], args].concat()).good().json();
+    let later = add(&["--name", "later", "--at", "2099-01-01T00:00:00Z", "--", "true"]);
+    assert_eq!(later["run_id"], "later@4070908800000");
+    bench.ctl.run(&["show", "later@4070908800000"]).good();
+    assert_eq!(add(&["--name", "hand", "--", "true"])["run_id"], serde_json::Value::Null);
+    let line = br#"{"name": "line", "at": "2099-01-01T00:00:00Z", "shell": "true"}"#;
+    let lines = bench.ctl.run_with_input(&["add", "--stdin", "--json"], line).good().json();
+    assert_eq!(lines[0]["run_id"], "line@4070908800000");
+}
+
+#[test]
+fn an_add_that_waits_ends_as_the_planned_run_did() {
+    let bench = Bench::start();
+    bench.node.beat("");
+    for (json, code) in [(&[][..], 3), (&["--json"], 4)] {
+        let name = format!("work{code}");
+        let args = ["add", "--name", &name, "--in", "0s", "--wait", "--", "true"];
+        let mut command = bench.ctl.command(&[&args[..6], json, &args[6..]].concat());
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let claim = bench.node.claim(&name);
+        bench.node.finish(&claim, RunState::Failed, &[("exit_code", &code.to_string())]);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        if json.is_empty() {
+            assert_eq!(stdout, format!("{name}\n"));
+        } else {
+            let run: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+            assert_eq!((&run["job"], &run["exit_code"]), (&name.into(), &code.into()));
+        }
+    }
+    let add = |args: &[&str]| bench.ctl.run(&[&["add", "--wait"], args, &["--", "true"]].concat());
+    add(&[]).refused(2, &["--wait: found no time", "--in 0s"]);
+    add(&["--in", "0s", "--wait-timeout", "soon"]).refused(2, &["--wait-timeout", "soon"]);
+    let late = add(&["--name", "far", "--in", "1h", "--wait-timeout", "300ms"]);
+    assert_eq!(late.code, 124, "{late:?}");
+    bench.ctl.run(&["show", "far"]).good();
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn json_is_one_document_and_quiet_is_silent() {
     let added = bench.ctl.run_with_input(&["add", "--stdin", "--json"], input).good().json();
     assert_eq!(
         added[0],
-        serde_json::json!({"line": 1, "name": "a", "next_due": "2099-01-01T00:00:00.000Z", "result": "created"})
+        serde_json::json!({"line": 1, "name": "a", "next_due": "2099-01-01T00:00:00.000Z", "run_id": "a@4070908800000", "result": "created"})
     );
     assert_eq!(added[1]["line"], 3);
     assert!(added[1]["name"].as_str().unwrap().starts_with("job-"));

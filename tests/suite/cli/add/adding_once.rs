@@ -249,8 +249,10 @@ fn an_add_with_a_key_and_without_a_time_says_that_it_runs_only_when_asked() {
     let bench = Bench::start();
     for how in [&["--throttle", "t", "--unique-for", "1h"][..], &["--unique", "u"]] {
         let added = bench.try_add(&[how, &TRUE].concat()).good();
-        let wanted = format!("so job {0} runs only by schedctl run {0};", added.stdout.trim_end());
-        assert!(added.stderr.contains(&wanted), "{added:?}");
+        let name = added.stdout.trim_end();
+        let wanted =
+            format!("no time given: job {name} runs only by schedctl run {name}; now: --in 0s\n");
+        assert_eq!(added.stderr, wanted);
         assert_eq!(bench.try_add(&[how, &["--if-absent"], &TRUE].concat()).good().stderr, "");
     }
 }

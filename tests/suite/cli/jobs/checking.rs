@@ -52,6 +52,34 @@ fn every_problem_is_reported_with_its_place_and_what_was_meant() {
 }
 
 #[test]
+fn keys_of_other_programs_lead_to_the_right_keys() {
+    let text = "[jobs.a]\ncmd = ['x']\nschedule = '@daily'\ntimezone = 'UTC'\nretries = 3\n\
+                working_dir = '/'\nconcurrencyPolicy = 'Forbid'\nmailto = 'root'\n";
+    let (ctl, _) = with_file(text);
+    let said = ctl.run(&["check"]);
+    for (found, meant) in [
+        ("cmd", "command"),
+        ("schedule", "cron"),
+        ("timezone", "tz"),
+        ("retries", "retry"),
+        ("working_dir", "cwd"),
+        ("concurrencyPolicy", "overlap"),
+        ("mailto", "on_failure"),
+    ] {
+        let line = format!("jobs.a.{found}: unknown key, did you mean \"{meant}\"?");
+        assert!(said.stderr.contains(&line), "{said:?}");
+    }
+    assert_eq!(said.stderr.lines().count(), 7, "no key is reported as missing too: {said:?}");
+}
+
+#[test]
+fn a_job_is_not_suggested_in_its_own_not_while() {
+    let (ctl, _) = with_file("[jobs.a]\nshell = 'x'\nnot_while = ['b']\n");
+    let said = ctl.run(&["check"]).good();
+    assert!(said.stderr.contains("this file has no job b; the name has no effect"), "{said:?}");
+}
+
+#[test]
 fn a_schedule_whose_last_time_is_past_is_reported_and_no_problem() {
     let jobs = [
         ("at", "at = '2020-05-06T07:08:09Z'"),

@@ -20,7 +20,7 @@ fn hourly() -> Bench {
 fn backfill(bench: &Bench, more: &[&str]) -> Value {
     bench
         .ctl
-        .run(&[&["backfill", "a", "--from", FROM, "--to", TO, "--json"], more].concat())
+        .run(&[&["backfill", "a", "--from", FROM, "--to", TO, "--yes", "--json"], more].concat())
         .good()
         .json()
 }
@@ -61,7 +61,7 @@ fn a_window_is_made_up_for_once_and_the_schedule_is_left_alone() {
     let nothing = bench.ctl.run(&["cancel", "a", "--backfill"]).good();
     assert!(nothing.stdout.contains("a has no backfill runs to cancel"), "{nothing:?}");
     assert_eq!(shown()["next_due"], next);
-    let text = bench.ctl.run(&["backfill", "a", "--from", FROM, "--to", TO]).good();
+    let text = bench.ctl.run(&["backfill", "a", "--from", FROM, "--to", TO, "--yes"]).good();
     assert!(
         text.stdout.contains("4 runs of job a added; backfill runs start one after the other"),
         "{text:?}"
@@ -134,7 +134,17 @@ fn a_large_window_is_cut_and_reported_where_to_go_on() {
     );
     let text = bench
         .ctl
-        .run(&["backfill", "a", "--from", "2025-01-01T02:00:00Z", "--to", TO, "--max", "2"])
+        .run(&[
+            "backfill",
+            "a",
+            "--from",
+            "2025-01-01T02:00:00Z",
+            "--to",
+            TO,
+            "--max",
+            "2",
+            "--yes",
+        ])
         .good();
     assert!(
         text.stderr.contains("stopped at 2 runs: continue with --from 2025-01-01T04:00:00.000Z"),
@@ -159,6 +169,24 @@ fn a_large_window_is_cut_and_reported_where_to_go_on() {
         (year["times"].as_array().unwrap().len(), &year["continue_from"]),
         (1_000, &"2024-02-11T16:00:00.000Z".into())
     );
+}
+
+#[test]
+fn times_before_the_job_was_added_run_only_after_a_confirmation() {
+    let bench = hourly();
+    let window = ["backfill", "a", "--from", FROM, "--to", TO];
+    bench.ctl.run(&window).refused(
+        2,
+        &["5 runs of job a for times before the job was added (", "wanted --yes", "--dry-run"],
+    );
+    let refused = bench.ctl.answer_on_terminal(&window, "no\n");
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.stdout.contains("type schedd to confirm"), "{refused:?}");
+    assert_eq!(bench.ctl.run(&["show", "a", "--json"]).json()["backfill"], 0);
+    assert_eq!(bench.ctl.answer_on_terminal(&window, "schedd\n").code, 0);
+    assert_eq!(bench.ctl.run(&["show", "a", "--json"]).json()["backfill"], 5);
+    let again = bench.ctl.run(&window).good();
+    assert_eq!(again.stdout, "0 runs of job a added\n");
 }
 
 #[test]

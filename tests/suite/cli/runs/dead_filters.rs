@@ -216,7 +216,9 @@ fn dead_letters_are_purged_by_name_age_and_count_and_the_others_stay() {
         bench.ctl.run(&[&["purge", "--json"], flags].concat()).good().json()["purged"].clone()
     };
     assert_eq!(purge(&["--dead", "--older-than", "1h"]), 0);
-    assert_eq!(purge(&["--dead", "--keep", "1", "--dry-run"]), 2);
+    let dry = ["purge", "--json", "--dead", "--keep", "1", "--dry-run"];
+    let found = serde_json::json!({"found": 2, "purged": 0, "dry_run": true});
+    assert_eq!(bench.ctl.run(&dry).good().json(), found);
     assert_eq!(purge(&["--dead", "--state", "lost", "--keep", "1"]), 0);
     assert_eq!(purge(&["--dead", "--keep", "2", "--older-than", "0s"]), 1);
     bench.ctl.run(&["show", &f]).refused(3, &[&f]);

@@ -195,6 +195,7 @@ fn a_range_skipped_by_a_long_pause_is_found_among_many_runs_with_its_backfill() 
     ctl.run(&[
         "backfill",
         "j",
+        "--yes",
         "--from",
         &first.to_string(),
         "--to",

@@ -152,8 +152,8 @@ fn past_occurrences_run_one_after_the_other_the_oldest_first() {
     );
     let pending = eye.job("a").unwrap().pending;
     let ctl = Schedctl::on(&redis);
-    let window =
-        ["backfill", "a", "--from", "2020-01-01T00:00:00Z", "--to", "2025-01-01T00:00:00Z"];
+    let (from, to) = ("2020-01-01T00:00:00Z", "2025-01-01T00:00:00Z");
+    let window = ["backfill", "a", "--yes", "--from", from, "--to", to];
     ctl.run(&window).good();
     let runs = eye.wait_for_history("a", 5);
     assert!(runs.iter().all(|run| run.state == RunState::Succeeded), "{runs:?}");

@@ -114,10 +114,16 @@ fn a_request_gets_a_json_body_and_is_made_again_with_the_same_key_until_it_is_ta
         ("exit_code", json!(3)),
         ("output", json!("a\nb ${credential:x}")),
         ("suppressed", json!(0)),
-        ("text", json!(format!("{run} failed: exit code 3"))),
     ] {
         assert_eq!(body[field], wanted, "{field}: {body}");
     }
+    let text = body["text"].as_str().unwrap();
+    let node = body["node"].as_str().unwrap();
+    let begin = format!("job work failed on node {node}: exit code 3 (due ");
+    assert!(text.starts_with(&begin) && text.ends_with(&format!(", run {run})")), "{text}");
+    let ms = |field: &str| -> jiff::Timestamp { body[field].as_str().unwrap().parse().unwrap() };
+    let late = ms("started_at").duration_since(ms("due")).as_millis();
+    assert_eq!(body["late_ms"].as_i64().map(i128::from), Some(late), "{body}");
     assert_eq!(first.header("idempotency-key"), body["notice"].as_str());
     let waits = || {
         desk.eye

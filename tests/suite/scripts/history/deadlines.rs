@@ -29,19 +29,21 @@ impl World {
 async fn a_run_that_has_not_started_or_ended_in_time_is_reported_of_once_whoever_looks() {
     let world = World::new();
     let run = world.plant_notifying(TIMED).await;
-    let overdue = world.store.list_overdue(crate::scripts::world::t(900), 0, 10).await.unwrap();
-    assert_eq!(overdue, (vec![run.clone()], true));
+    let overdue = async |from, before| {
+        let found = world.store.list_overdue((t(from), t(before)), 0, 10).await.unwrap();
+        (found.runs, found.is_last, found.next_due)
+    };
+    assert_eq!(overdue(-1_000, 900).await, (vec![run.clone()], true, None));
+    assert_eq!(overdue(-1_000, 0).await, (vec![], true, Some(t(0))), "it is due then");
+    assert_eq!(overdue(1, 900).await, (vec![], true, None), "it was due before");
     assert_eq!(world.at(900).watch_run(&run).await.unwrap(), WatchReply::Watched);
     assert_eq!(world.at(900).watch_run(&run).await.unwrap(), WatchReply::Known);
-    assert_eq!(
-        world.store.list_overdue(crate::scripts::world::t(900), 0, 10).await.unwrap(),
-        (vec![], true)
-    );
+    assert_eq!(overdue(-1_000, 900).await, (vec![], true, None));
     let deadlines: Vec<_> =
         world.store.list_deadlines(0, 10).await.unwrap().into_iter().flatten().collect();
     assert_eq!(
         deadlines.iter().map(|deadline| deadline.at).collect::<Vec<_>>(),
-        [crate::scripts::world::t(1_000), crate::scripts::world::t(5_000)]
+        [t(1_000), t(5_000)]
     );
     assert_eq!(world.judge_all(999).await, [DeadlineReply::Early; 2]);
     assert_eq!(world.judge_all(1_000).await, [DeadlineReply::Notified, DeadlineReply::Early]);
