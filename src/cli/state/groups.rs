@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::group_members::{self, Member};
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
@@ -23,8 +24,9 @@ Example:
 TURN: the member whose turn it is, if the members of the group take turns. SINCE: the time since the
 turn began. RUNNING: the claimed run that has the place of the group. WAITING: the runs that wait
 for the place; \"has a place\" marks a run that got the place and has not started, \"lost its place\"
-marks a run that did not start in time. NEXT: the time at which the group opens because its gap
-ends, or because the turn_timeout of a member without a due run ends.";
+marks a run that did not start in time. NEXT: if runs wait, the time at which the group opens: its
+gap ends, the time comes that a run has set, or the turn_timeout of a member without a due run ends.
+Otherwise the planned time of the next turn. The second table has the planned time of each member.";
 
 /// The maximum number of running or waiting runs named for each group.
 const SHOWN: usize = 3;
@@ -46,6 +48,7 @@ pub(crate) async fn groups(global: &Global, console: &mut Console) -> Result<u8,
     for (settings, standing) in settings.values().zip(&mut standings) {
         mind_gap(settings, standing, now);
     }
+    let members = group_members::read(&store, &settings).await?;
     let mut gave_up = Vec::with_capacity(standings.len());
     for (name, standing) in settings.keys().zip(&standings) {
         gave_up.push(stuck(&store, name, standing, now).await?);
@@ -57,6 +60,10 @@ pub(crate) async fn groups(global: &Global, console: &mut Console) -> Result<u8,
                 .map(|((name, settings), (standing, gave_up))| {
                     let mut group =
                         group_json(name, settings, standing, !undeclared.contains_key(name));
+                    group["members"] = group_members::members_json(&members[name]);
+                    group["next_turn"] = json!(
+                        next_turn(settings, standing, &members[name], now).map(|at| at.to_string())
+                    );
                     group["gave_up"] =
                         json!(gave_up.iter().map(ToString::to_string).collect::<Vec<_>>());
                     group
@@ -69,6 +76,10 @@ pub(crate) async fn groups(global: &Global, console: &mut Console) -> Result<u8,
     let mut rows: Vec<[Cell; 7]> = Vec::new();
     for ((name, settings), (standing, gave_up)) in groups {
         let mut row = group_row(name, settings, standing, gave_up, Relative { now }, &local);
+        if standing.waiting == 0 {
+            let next = next_turn(settings, standing, &members[name], now);
+            row[6] = Cell::maybe(next.map(|at| shown(at, &local)));
+        }
         if undeclared.contains_key(name) {
             row[1] = Cell::new(format!(
                 "{} (default mode: no jobs file declares this group)",
@@ -79,6 +90,7 @@ pub(crate) async fn groups(global: &Global, console: &mut Console) -> Result<u8,
     }
     Table::new(["GROUP", "MODE", "TURN", "SINCE", "RUNNING", "WAITING", "NEXT"])
         .page(&rows, console);
+    group_members::print(&members, &local, console);
     if rows.is_empty() && console.is_terminal() {
         console.note("no groups: no jobs file declares a group, and no job names a group");
     }
@@ -143,12 +155,29 @@ async fn pass_turn(
     Ok(())
 }
 
-/// Moves `standing.next`, the time of the next check of the group's gate, to the end of the group's
-/// gap if that is later. The gap is the minimum time between two runs of the group.
+/// Returns the planned time of the next turn of an alternating group that has no run now: the due
+/// time of the member whose turn it is, or the time at which the group opens if that is later.
+fn next_turn(
+    settings: &GroupSettings,
+    standing: &GroupStanding,
+    members: &[Member],
+    now: UnixMillis,
+) -> Option<UnixMillis> {
+    let GroupSettings::Alternate(turns) = settings else { return None };
+    let holder = standing.turn.as_ref().map_or(turns.order.first(), |(job, _)| Some(job))?;
+    let due = members.iter().find(|(job, _)| job == holder)?.1;
+    let opens = turns.gap_over(standing.last_ended, now).max(standing.not_before);
+    due.map(|due| opens.map_or(due, |opens| due.max(opens)))
+}
+
+/// Moves `standing.next`, the time of the next check of the group's gate, to the time at which the
+/// group opens if that is later: the end of its gap, or the time set for the next turn. The gap is
+/// the minimum time between two runs of the group.
 fn mind_gap(settings: &GroupSettings, standing: &mut GroupStanding, now: UnixMillis) {
     let GroupSettings::Alternate(turns) = settings else { return };
     if standing.waiting > 0 && standing.holders.is_empty() && standing.let_in.is_empty() {
-        standing.next = standing.next.max(turns.gap_over(standing.last_ended, now));
+        let set = standing.not_before.filter(|at| *at > now);
+        standing.next = standing.next.max(turns.gap_over(standing.last_ended, now)).max(set);
     }
 }
 
@@ -203,6 +232,7 @@ fn group_json(
         "turn_timeout_ms": turns.map(|turns| millis(turns.turn_timeout)),
         "turn": turn.map(|(job, _)| job),
         "since": turn.map(|(_, since)| since.to_string()),
+        "not_before": standing.not_before.map(|at| at.to_string()),
         "last_ended_at": standing.last_ended.map(|at| at.to_string()),
         "running": standing.holders.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "admitted": standing.let_in.iter().map(ToString::to_string).collect::<Vec<_>>(),

@@ -39,15 +39,23 @@ pub struct Shut {
     /// The gap of the group, and the time when the gap ends. `None` if no gap keeps the group
     /// closed.
     pub gap: Option<(Duration, UnixMillis)>,
+    /// The time before which the next turn does not begin, because a run or an operator set it.
+    /// `None` if no such time keeps the group closed.
+    pub not_before: Option<UnixMillis>,
     /// The turn timeout of the group, and the time when it ends. `None` if the group does not wait
     /// for the member that has the turn.
     pub turn_timeout: Option<(Duration, UnixMillis)>,
 }
 
 impl Shut {
-    /// Returns a sentence about the gap of the group and its end. Returns `None` if no gap keeps
-    /// the group closed.
+    /// Returns a sentence about the time at which the group opens: the end of its gap, or the time
+    /// that was set for the next turn. Returns `None` if neither keeps the group closed.
     pub fn gap_words(&self, zone: &Zone) -> Option<String> {
+        if let Some(at) = self.not_before.filter(|at| self.gap.is_none_or(|(_, over)| over <= *at))
+        {
+            let at = shown(at, zone);
+            return Some(format!("A run or a user set the next turn to begin on {at}."));
+        }
         let (gap, over) = self.gap?;
         Some(format!(
             "The gap of {length} ends on {end}.",

@@ -36,7 +36,8 @@ pub async fn shut(
         }
         _ => None,
     };
-    Ok(Shut { gap, turn_timeout })
+    let not_before = standing.not_before.filter(|at| *at > now);
+    Ok(Shut { gap, not_before, turn_timeout })
 }
 
 /// Returns true if the group waits for `member`: no run of this member waits at the gate, and a run

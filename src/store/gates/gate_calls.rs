@@ -45,6 +45,9 @@ pub struct GroupStanding {
     pub turn: Option<(JobName, UnixMillis)>,
     /// The time at which the last attempt of a member of the group ended; None if no member ran.
     pub last_ended: Option<UnixMillis>,
+    /// The time before which the next turn does not begin, because a run or an operator set it.
+    /// None if no time was set. The time may be past.
+    pub not_before: Option<UnixMillis>,
     /// The runs that have a place in the group and have begun. Together with `let_in` at most 100.
     pub holders: Vec<RunId>,
     /// The runs that have a place in the group and have not begun.
@@ -164,7 +167,12 @@ impl Store {
         let mut pipeline = redis::pipe();
         for group in groups {
             let gate = Gate::of_group(group);
-            pipeline.cmd("HMGET").arg(self.keys.gate(&gate)).arg(&["turn", "since", "last_ended"]);
+            pipeline.cmd("HMGET").arg(self.keys.gate(&gate)).arg(&[
+                "turn",
+                "since",
+                "last_ended",
+                "not_before",
+            ]);
             pipeline
                 .cmd("ZRANGE")
                 .arg(self.keys.gate_holders(&gate))
@@ -340,6 +348,7 @@ fn standing(answers: &[Option<Value>]) -> GroupStanding {
     GroupStanding {
         turn: turn.zip(instant(state.get(1))),
         last_ended: instant(state.get(2)),
+        not_before: instant(state.get(3)),
         holders,
         let_in,
         waiting: waiting

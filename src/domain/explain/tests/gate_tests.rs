@@ -77,13 +77,14 @@ fn a_run_at_a_gate_says_when_time_opens_it() {
     let text = "The run waits for a place at group night. The gap of 5m ends on 12:05:00. The turn belongs to job j.";
     waits_at_night(|gate| {
         gate.turn = Some("j".to_owned());
-        gate.shut = Shut { gap: Some((Duration::from_secs(300), s(300))), turn_timeout: None };
+        gate.shut = Shut { gap: Some((Duration::from_secs(300), s(300))), ..Shut::default() };
     })
     .says("waits_at", text);
     let text = "The run waits for a place at group night. The turn belongs to job b, which has no waiting run. The turn timeout of 1m ends on 12:01:00.";
     waits_at_night(|gate| {
         gate.turn = Some("b".to_owned());
-        gate.shut = Shut { gap: None, turn_timeout: Some((Duration::from_secs(60), s(60))) };
+        gate.shut =
+            Shut { turn_timeout: Some((Duration::from_secs(60), s(60))), ..Shut::default() };
     })
     .says("waits_at", text);
 }

@@ -87,3 +87,26 @@ fn a_postponed_run_is_neither_missed_nor_late() {
     });
     assert_eq!(early.count(), 1, "the newest occurrence before the time runs at the time");
 }
+
+#[test]
+fn groups_shows_the_planned_time_of_each_member_and_of_the_turn() {
+    let (redis, script) = (TestRedis::start(), Script::new());
+    let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
+    let toml = "[groups.g]\nmode = \"alternate\"\norder = [\"a\", \"b\"]\n\
+                [jobs.a]\nevery = \"1h\"\ngroup = \"g\"\nshell = \"true\"\n\
+                [jobs.b]\nevery = \"2h\"\ngroup = \"g\"\nshell = \"true\"\n";
+    let _node = ScriptedNode::on(&redis, &script).jobs(toml).start();
+    until("the jobs are there", LONG, || eye.job("a").and(eye.job("b")));
+    let group = || ctl.run(&["groups", "--json"]).good().json()[0].clone();
+    let due = |job: &str| eye.job(job).unwrap().pending.unwrap().due().to_string();
+    let members = json!([
+        {"job": "a", "next_due": due("a")}, {"job": "b", "next_due": due("b")}
+    ]);
+    assert_eq!((&group()["members"], &group()["next_turn"]), (&members, &json!(due("a"))));
+    let said = ctl.run(&["next", "a", "--set", "20h"]).good();
+    assert!(said.stdout.starts_with("job a: the next turn of group g is at "), "{}", said.stdout);
+    let set = eye.job("a").unwrap().next_set.unwrap().0.to_string();
+    assert_eq!((&group()["not_before"], &group()["next_turn"]), (&json!(set), &json!(set)));
+    let table = ctl.run(&["groups"]).good().stdout;
+    assert!(table.contains("GROUP  MEMBER  NEXT\ng      a       "), "{table}");
+}

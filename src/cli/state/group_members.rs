@@ -1,0 +1,83 @@
+//! The members of groups, each with the planned time of its next run.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::cli::failure::CliFailure;
+use crate::cli::render::{Cell, Console, Table, shown};
+use crate::domain::name::names::{GroupName, JobName, RunId};
+use crate::domain::queue::group_rules::GroupSettings;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
+use crate::engine::Definition;
+use crate::store::{JobRecord, Store};
+
+/// The number of jobs read in one call.
+const PAGE: usize = 500;
+
+/// A member of a group, and the due time of its planned run. `None` if no run is planned.
+pub(super) type Member = (JobName, Option<UnixMillis>);
+
+/// The members of each group, in the order of their turns or of their names.
+pub(super) type Members = BTreeMap<GroupName, Vec<Member>>;
+
+/// Returns the live members of each of these groups: the jobs of an order, and the jobs that name
+/// the group.
+pub(super) async fn read(
+    store: &Store,
+    groups: &BTreeMap<GroupName, GroupSettings>,
+) -> Result<Members, CliFailure> {
+    let mut named = store.list_groups_named().await?;
+    let mut found = Members::new();
+    for (group, settings) in groups {
+        let mut jobs = match settings {
+            GroupSettings::Alternate(turns) => turns.order.clone(),
+            GroupSettings::Exclusive => Vec::new(),
+        };
+        let others = named.remove(group).unwrap_or_default();
+        let others: Vec<JobName> = others.into_iter().filter(|job| !jobs.contains(job)).collect();
+        jobs.extend(others);
+        let mut members = Vec::new();
+        for page in jobs.chunks(PAGE) {
+            let records = store.read_jobs(page).await?.into_iter();
+            members.extend(
+                records
+                    .filter_map(|record| record.ok().flatten())
+                    .filter(JobRecord::is_live)
+                    .filter_map(|record| Definition::of(record).ok())
+                    .filter(|job| job.spec.group.as_ref() == Some(group))
+                    .map(|job| (job.record.name, job.record.pending.as_ref().map(RunId::due))),
+            );
+        }
+        found.insert(group.clone(), members);
+    }
+    Ok(found)
+}
+
+/// Returns the members as JSON.
+pub(super) fn members_json(members: &[Member]) -> Value {
+    members
+        .iter()
+        .map(|(job, due)| json!({"job": job.as_str(), "next_due": due.map(|due| due.to_string())}))
+        .collect()
+}
+
+/// Prints a table of the members of all groups.
+pub(super) fn print(members: &Members, local: &Zone, console: &mut Console) {
+    let rows: Vec<[Cell; 3]> = members
+        .iter()
+        .flat_map(|(group, members)| members.iter().map(move |member| (group, member)))
+        .map(|(group, (job, due))| {
+            [
+                Cell::new(group.as_str()),
+                Cell::new(job.as_str()),
+                Cell::maybe(due.map(|due| shown(due, local))),
+            ]
+        })
+        .collect();
+    if !rows.is_empty() {
+        console.line("");
+        Table::new(["GROUP", "MEMBER", "NEXT"]).page(&rows, console);
+    }
+}
