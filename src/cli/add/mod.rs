@@ -32,6 +32,7 @@ use super::failure::CliFailure;
 use super::global::Global;
 use super::next::zone_of;
 use super::render::{Console, rfc3339, shown, zone_of_job};
+use super::state::node_presence::warn_if_none_runs;
 use crate::config::NamedJob;
 use crate::domain::name::names::JobName;
 use crate::domain::schedule::schedule_form::Schedule;
@@ -120,6 +121,7 @@ pub(crate) async fn add(
             "no time is given, so job {name} runs only by schedctl run {name}; schedctl add --in 0s adds a job that runs at once"
         ));
     }
+    warn_if_none_runs(&store, console).await;
     if console.is_json() {
         let next_due = match next_due {
             Some(at) => Some(rfc3339(at, &zone_of_job(&store, &name).await)),

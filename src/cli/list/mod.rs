@@ -13,6 +13,7 @@ use super::connect::connect;
 use super::failure::CliFailure;
 use super::global::Global;
 use super::render::Console;
+use super::state::node_presence::warn_if_none_runs;
 use job_sheet::print;
 use listed_jobs::Wanted;
 
@@ -29,5 +30,6 @@ pub(crate) async fn list(
     }
     let wanted = Wanted::of(args)?;
     let store = connect(global, console).await?;
+    warn_if_none_runs(&store, console).await;
     Ok(print(&store, args, &wanted, usize::MAX, console).await?.code)
 }

@@ -20,7 +20,7 @@ use crate::cli::global::Global;
 use crate::cli::jobs::pause_resume::not_defined;
 use crate::cli::jobs::target::{definition_of, job_name};
 use crate::cli::render::{Console, RunView, Zones, rfc3339, span, view_runs};
-use crate::cli::state::nodes_verb::is_present;
+use crate::cli::state::node_presence::warn_if_none_runs;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::duration::parse_duration;
@@ -110,6 +110,7 @@ pub(crate) async fn follow(
     waiting: WaitingForRun,
     console: &mut Console,
 ) -> Result<u8, CliFailure> {
+    warn_if_none_runs(store, console).await;
     let Some(interrupts) = waiting.interrupts else {
         if console.is_json() {
             let due = rfc3339(run.due(), &Zone::utc());
@@ -123,14 +124,6 @@ pub(crate) async fn follow(
     if !console.is_json() {
         console.line(&run.to_string());
         console.flush();
-    }
-    if let Ok((now, nodes)) = store.list_nodes().await
-        && !nodes.iter().any(|node| is_present(node, now))
-    {
-        console.note(&format!(
-            "no schedd is running in namespace {}; the run starts when a schedd runs",
-            store.namespace()
-        ));
     }
     wait(store, run, waiting.limit, interrupts, console).await
 }

@@ -2,5 +2,6 @@
 
 pub(crate) mod data_loss_verb;
 pub(crate) mod groups;
+pub(crate) mod node_presence;
 pub(crate) mod nodes_verb;
 pub(crate) mod stats_verb;

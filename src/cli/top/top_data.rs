@@ -14,7 +14,7 @@ use crate::cli::render::{
     Colour, Console, Detail, JobView, Relative, RunView, facts_in_words, one_line, safe_text,
     shown_in, span, view_jobs,
 };
-use crate::cli::state::nodes_verb::is_present;
+use crate::cli::state::node_presence::is_present;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::queue::gate::Gate;
 use crate::domain::time::unix_millis::UnixMillis;

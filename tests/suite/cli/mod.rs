@@ -11,6 +11,7 @@ mod lanes;
 mod live_views;
 mod queueing;
 mod runs;
+mod tables;
 mod terminal;
 mod transcripts;
 

@@ -247,6 +247,7 @@ fn a_named_debounced_job_that_runs_gets_one_more_run() {
 #[test]
 fn an_add_with_a_key_and_without_a_time_says_that_it_runs_only_when_asked() {
     let bench = Bench::start();
+    bench.node.beat("");
     for how in [&["--throttle", "t", "--unique-for", "1h"][..], &["--unique", "u"]] {
         let added = bench.try_add(&[how, &TRUE].concat()).good();
         let wanted = format!("so job {0} runs only by schedctl run {0};", added.stdout.trim_end());
@@ -258,6 +259,7 @@ fn an_add_with_a_key_and_without_a_time_says_that_it_runs_only_when_asked() {
 #[test]
 fn a_throttled_add_within_the_time_is_dropped_quietly() {
     let bench = Bench::start();
+    bench.node.beat("");
     let add = ["--in", "0s", "--throttle", "mail", "--unique-for", "1h"];
     let first = bench.add(&[&add[..], &TRUE].concat());
     let second = bench.try_add(&add).good();
@@ -280,6 +282,7 @@ fn a_throttled_add_within_the_time_is_dropped_quietly() {
 #[test]
 fn lines_are_counted_as_added_and_as_there_already() {
     let bench = Bench::start();
+    bench.node.beat("");
     let input = b"{\"name\": \"a\", \"shell\": \"x\", \"unique\": \"k\", \"in\": \"1h\"}\n\
         {\"name\": \"b\", \"shell\": \"x\", \"unique\": \"k\", \"in\": \"1h\"}\n\
         {\"name\": \"c\", \"shell\": \"x\", \"unique\": {\"key\": \"d\", \"mode\": \"debounce\"}, \"in\": \"1h\"}\n\

@@ -162,6 +162,7 @@ fn fifteen_hundred_jobs_are_listed_in_pages_without_a_gap() {
 #[test]
 fn a_reader_that_goes_after_one_line_harms_nothing() {
     let bench = Bench::start();
+    bench.node.beat("");
     let input =
         lines(0..3_000, |n| format!("{{\"name\": \"j{n}\", \"in\": \"1h\", \"shell\": \"x\"}}"));
     bench.ctl.run_with_input(&["add", "--stdin", "--quiet"], input.as_bytes()).good();

@@ -1,0 +1,88 @@
+//! Tables: their columns, their order and their alignment, and the warning that no schedd runs.
+
+use crate::cli::Bench;
+
+/// Asserts that each cell of a table begins below its header.
+#[track_caller]
+fn assert_aligned(text: &str) {
+    let headers = text.lines().next().unwrap();
+    let starts = headers
+        .char_indices()
+        .filter(|(at, letter)| *letter != ' ' && (*at == 0 || headers[..*at].ends_with("  ")));
+    for (at, _) in starts {
+        for line in text.lines().skip(1).take_while(|line| !line.is_empty()) {
+            let is_cell = line.as_bytes().get(at).is_some_and(|letter| *letter != b' ')
+                && (at == 0 || line[..at].ends_with("  "));
+            assert!(is_cell, "column {at} of {line:?} in\n{text}");
+        }
+    }
+}
+
+#[test]
+fn nodes_are_sorted_by_name_and_a_node_that_is_gone_has_no_count() {
+    let bench = Bench::start();
+    bench.node.beat("");
+    let mut connection = bench.redis.connection();
+    for name in ["zeta", "alpha"] {
+        let key = format!("{{schedd}}:node:{name}");
+        let () = redis::pipe()
+            .cmd("HSET")
+            .arg(&key)
+            .arg(&["state", "running", "running", "5"])
+            .cmd("ZADD")
+            .arg("{schedd}:nodes")
+            .arg(1_000_000_000_000_i64)
+            .arg(name)
+            .query(&mut connection)
+            .unwrap();
+    }
+    let json = bench.ctl.run(&["nodes", "--json"]).good().json();
+    let nodes: Vec<(&str, &serde_json::Value)> = json
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|node| (node["name"].as_str().unwrap(), &node["running"]))
+        .collect();
+    let null = serde_json::Value::Null;
+    assert_eq!(nodes, [("alpha", &null), ("web-1", &2.into()), ("zeta", &null)]);
+    let text = bench.ctl.run(&["nodes"]).good().stdout;
+    assert!(!text.contains(" 5 "), "{text}");
+    assert_aligned(&text);
+}
+
+#[test]
+fn verbs_warn_on_standard_error_while_no_schedd_runs() {
+    let bench = Bench::start();
+    let warning = "schedctl: warning: no schedd is running in namespace schedd";
+    let verbs: [&[&str]; 6] = [
+        &["add", "--name", "a", "--in", "1h", "--", "x"],
+        &["list"],
+        &["list", "--json"],
+        &["nodes"],
+        &["run", "a"],
+        &["groups", "--json"],
+    ];
+    for verb in verbs {
+        let warned = bench.ctl.run(verb).good();
+        assert_eq!(warned.stderr.matches(warning).count(), 1, "{verb:?} {warned:?}");
+    }
+    let line = b"{\"name\": \"b\", \"in\": \"1h\", \"shell\": \"x\"}\n";
+    let added = bench.ctl.run_with_input(&["add", "--stdin"], line).good();
+    assert!(added.stderr.contains(warning), "{added:?}");
+    assert_eq!(bench.ctl.run(&["nodes"]).good().stdout, "");
+    assert_eq!(bench.ctl.run(&["nodes", "--json"]).good().json(), serde_json::json!([]));
+
+    bench.node.beat("");
+    for verb in &verbs[1..] {
+        let quiet = bench.ctl.run(verb).good();
+        assert!(!quiet.stderr.contains("no schedd"), "{verb:?} {quiet:?}");
+    }
+    let () = redis::cmd("ZADD")
+        .arg("{schedd}:nodes")
+        .arg(1_000_000_000_000_i64)
+        .arg("web-1")
+        .query(&mut bench.redis.connection())
+        .unwrap();
+    let gone = bench.ctl.run(&["list"]).good().stderr;
+    assert!(gone.contains(warning) && gone.contains("(node web-1 was last seen "), "{gone}");
+}
