@@ -11,7 +11,7 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use crate::cli::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
-use crate::cli::jobs::target::runs_beginning;
+use crate::cli::jobs::target::runs_of;
 use crate::cli::render::Console;
 use crate::domain::name::names::JobName;
 use crate::store::Store;
@@ -72,10 +72,11 @@ async fn find(begin: &str, of: Of) -> Result<Vec<String>, CliFailure> {
     let mut found = match (begin.split_once('@'), of) {
         (Some(_), Of::Jobs) => Vec::new(),
         (Some((job, _)), _) => match job.parse::<JobName>() {
-            Ok(job) => runs_beginning(&store, &job, begin, NEWEST_RUNS)
+            Ok(job) => runs_of(&store, &job, NEWEST_RUNS)
                 .await?
                 .iter()
                 .map(ToString::to_string)
+                .filter(|run| run.starts_with(begin))
                 .collect(),
             Err(_) => Vec::new(),
         },

@@ -1,5 +1,7 @@
 //! Tables: their columns, their order and their alignment, and the warning that no schedd runs.
 
+use schedd::domain::run::run_state::RunState;
+
 use crate::cli::Bench;
 
 /// Asserts that each cell of a table begins below its header.
@@ -15,6 +17,50 @@ fn assert_aligned(text: &str) {
                 && (at == 0 || line[..at].ends_with("  "));
             assert!(is_cell, "column {at} of {line:?} in\n{text}");
         }
+    }
+}
+
+#[test]
+fn history_is_aligned_when_an_open_run_comes_first() {
+    let bench = Bench::start();
+    bench.add(&["--name", "a", "--every", "1s", "--overlap", "allow", "--", "x"]);
+    for _ in 0..2 {
+        bench.node.finish(&bench.node.claim("a"), RunState::Succeeded, &[("exit_code", "0")]);
+    }
+    bench.node.claim("a");
+    let text = bench.ctl.run(&["history", "a"]).good().stdout;
+    assert!(text.lines().nth(1).unwrap().contains(" running "), "{text}");
+    assert_aligned(&text);
+}
+
+#[test]
+fn show_aligns_the_texts_behind_all_labels() {
+    let bench = Bench::start();
+    bench.add(&[
+        "--name",
+        "a",
+        "--cron",
+        "30 2 * * *",
+        "--tz",
+        "Europe/Berlin",
+        "--dst-gap",
+        "skip",
+        "--must-start-within",
+        "2s",
+        "--on-late",
+        "true",
+        "--on-recovered",
+        "true",
+        "--done-check",
+        "true",
+        "--",
+        "x",
+    ]);
+    let text = bench.ctl.run(&["show", "a"]).good().stdout;
+    for label in ["clock changes", "on recovered", "must start", "done check", "job"] {
+        let line = text.lines().find(|line| line.starts_with(label)).expect(label);
+        let (label, rest) = line.split_at(14);
+        assert!(label.ends_with(' ') && !rest.starts_with(' '), "{line:?} in\n{text}");
     }
 }
 

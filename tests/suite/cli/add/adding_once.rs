@@ -402,7 +402,7 @@ fn any_text_a_user_can_read_is_a_key_and_show_prints_it() {
         assert_eq!(shown["definition"]["unique"]["key"], *key);
     }
     let shown = bench.ctl.run(&["show", "j0"]).good().stdout;
-    let line = "unique      \"Kunde Müller / 7\", until the job is over; a second add is refused";
+    let line = "unique        \"Kunde Müller / 7\", until the job is over; a second add is refused";
     assert!(shown.lines().any(|shown| shown == line), "{shown}");
     bench.ctl.run(&["doctor"]).good();
 }
