@@ -1,5 +1,7 @@
 //! Tables: their columns, their order and their alignment, and the warning that no schedd runs.
 
+use std::time::Duration;
+
 use schedd::domain::run::run_state::RunState;
 
 use crate::cli::Bench;
@@ -17,6 +19,74 @@ fn assert_aligned(text: &str) {
                 && (at == 0 || line[..at].ends_with("  "));
             assert!(is_cell, "column {at} of {line:?} in\n{text}");
         }
+    }
+}
+
+/// Returns the names in the column JOB, which is the last column.
+fn jobs(text: &str) -> Vec<&str> {
+    text.lines().skip(1).map(|line| line.split_whitespace().next_back().unwrap()).collect()
+}
+
+#[test]
+fn list_shows_a_job_that_fails_with_its_result_and_its_schedule() {
+    let bench = Bench::start();
+    bench.add(&["--name", "good", "--every", "1s", "--", "x"]);
+    bench.add(&["--name", "bad", "--every", "1s", "--", "x"]);
+    bench.add(&["--name", "new", "--cron", "30 2 * * *", "--tz", "Europe/Berlin", "--", "x"]);
+    bench.node.finish(&bench.node.claim("good"), RunState::Succeeded, &[]);
+    bench.node.finish(&bench.node.claim("bad"), RunState::Failed, &[("exit_code", "7")]);
+    let text = bench.ctl.run(&["list"]).good().stdout;
+    assert_aligned(&text);
+    let line = |name: &str| text.lines().find(|line| line.ends_with(name)).unwrap().to_owned();
+    assert!(line("bad").contains(" failed  ") && line("bad").contains(" 1s  "), "{text}");
+    assert!(line("good").contains(" succeeded "), "{text}");
+    assert!(line("new").contains("30 2 * * *"), "{text}");
+
+    let failed = bench.ctl.run(&["list", "--failed", "--json"]).good().json();
+    assert_eq!((failed.as_array().unwrap().len(), &failed[0]["name"]), (1, &"bad".into()));
+    assert_eq!(failed[0]["last_run"]["state"], "failed");
+    let wide = bench.ctl.run(&["list", "--wide", "--failed"]).good().stdout;
+    assert_aligned(&wide);
+    assert!(wide.contains("exit code 7") && wide.contains(" api "), "{wide}");
+}
+
+#[test]
+fn list_takes_a_pattern_of_names() {
+    let bench = Bench::start();
+    for (name, after) in [("backup", "1h"), ("backup-db", "2h"), ("report", "3h")] {
+        bench.add(&["--name", name, "--in", after, "--", "x"]);
+    }
+    for (pattern, wanted) in [
+        ("backup", &["backup"][..]),
+        ("backup*", &["backup", "backup-db"]),
+        ("*p?rt", &["report"]),
+        ("*", &["backup", "backup-db", "report"]),
+    ] {
+        assert_eq!(jobs(&bench.ctl.run(&["list", pattern]).good().stdout), wanted, "{pattern}");
+    }
+    let none = bench.ctl.run(&["list", "x*"]).good();
+    assert!(
+        none.stdout.is_empty() && none.stderr.contains("no jobs match the filters"),
+        "{none:?}"
+    );
+    assert_eq!(bench.ctl.run(&["list", "x*", "--json"]).good().json(), serde_json::json!([]));
+}
+
+#[test]
+fn list_sorts_a_retrying_job_by_its_retry_and_names_its_pause() {
+    let bench = Bench::start();
+    bench.add(&["--name", "m", "--", "x"]);
+    bench.add(&["--name", "soon", "--in", "30m", "--", "x"]);
+    bench.add(&["--name", "far", "--in", "2h", "--", "x"]);
+    bench.add(&["--name", "again", "--every", "1s", "--", "x"]);
+    bench.node.retry(&bench.node.claim("again"), Duration::from_secs(3_600), 7);
+    bench.ctl.run(&["pause", "again"]).good();
+    let text = bench.ctl.run(&["list"]).good().stdout;
+    assert_eq!(jobs(&text), ["soon", "again", "far", "m"], "{text}");
+    assert!(text.contains("  retrying, paused  "), "{text}");
+    for state in ["paused", "retrying"] {
+        let list = bench.ctl.run(&["list", "--state", state, "--json"]).good().json();
+        assert_eq!((&list[0]["name"], &list[0]["paused"]), (&"again".into(), &true.into()));
     }
 }
 

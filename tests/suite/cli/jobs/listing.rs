@@ -41,7 +41,7 @@ fn jobs_are_listed_by_their_next_time_with_every_field() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(
         lines[0].split_whitespace().collect::<Vec<_>>(),
-        ["NEXT", "IN", "LAST", "AGO", "STATE", "JOB"]
+        ["NEXT", "IN", "LAST", "RESULT", "STATE", "SCHEDULE", "JOB"]
     );
     assert!(lines[1].ends_with("near") && lines[3].ends_with('m'), "{text}");
     assert_eq!(bench.ctl.run(&["list", "--no-headers"]).stdout.lines().count(), 3);
