@@ -25,6 +25,7 @@ use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::render::{Console, JsonArray, rfc3339};
+use crate::cli::state::node_presence::warn_if_none_runs;
 use crate::config::NamedJob;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::time::unix_millis::UnixMillis;
@@ -125,6 +126,7 @@ pub(super) async fn add_lines(
         console.note(&format!("{} added, {} existed already", sheet.added, sheet.there));
     }
     outcome?;
+    warn_if_none_runs(&store, console).await;
     Ok(u8::from(sheet.refused > 0))
 }
 

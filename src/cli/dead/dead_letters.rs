@@ -1,10 +1,11 @@
 //! The dead letters that a command names or selects.
 
 use crate::cli::failure::CliFailure;
+use crate::cli::jobs::run_name::RunName;
 use crate::cli::jobs::target::no_such_run;
 use crate::cli::render::shown;
 use crate::cli::shell::completion;
-use crate::domain::name::names::{IdError, RunId};
+use crate::domain::name::names::RunId;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 use crate::store::Store;
@@ -12,7 +13,7 @@ use crate::store::Store;
 /// The arguments that name or select dead letters.
 #[derive(Debug, clap::Args)]
 pub(super) struct Chosen {
-    /// Ids of runs
+    /// Ids or names of runs, such as backup@last
     #[arg(value_name = "RUN", add = completion::dead_runs(), required_unless_present = "dead", conflicts_with = "dead")]
     pub(super) runs: Vec<String>,
     /// Select all dead letters that match the filters
@@ -24,12 +25,9 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// Returns the ids of the runs named on the command line.
-    pub(super) fn named(&self) -> Result<Vec<RunId>, CliFailure> {
-        let parsed = self.runs.iter().map(|word| {
-            word.parse().map_err(|error: IdError| CliFailure::Invalid(error.to_string()))
-        });
-        parsed.collect()
+    /// Returns the names of the runs on the command line.
+    pub(super) fn named(&self) -> Result<Vec<RunName>, CliFailure> {
+        self.runs.iter().map(|word| RunName::parse(word)).collect()
     }
 }
 

@@ -12,13 +12,14 @@ use crate::cli::global::Global;
 use crate::cli::render::Console;
 use crate::cli::runs::run_filter::{RunFilter, RunReader};
 use crate::cli::shell::completion;
+use crate::domain::name::names::RunId;
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::duration::parse_duration;
 use crate::store::Letters;
 
 const EXAMPLES: &str = "\
 Examples:
-  schedctl purge backup@1790000000000
+  schedctl purge backup@last
   schedctl purge --dead --job backup --keep 10
   schedctl purge --dead --older-than 7d --dry-run
 
@@ -97,9 +98,15 @@ pub(crate) async fn purge(
             records.into_iter().filter(|run| run.finished_at.is_none_or(is_old)).map(|run| run.run),
         );
     } else {
-        for run in named {
-            match demand_dead(&store, &run, "only dead letters are purged").await {
-                Ok(()) => runs.push(run),
+        // All names are read before the first run is deleted, because @-2 depends on the others.
+        for name in named {
+            let found = async {
+                let run = name.find(&store).await?;
+                demand_dead(&store, &run, "only dead letters are purged").await?;
+                Ok::<RunId, CliFailure>(run)
+            };
+            match found.await {
+                Ok(run) => runs.push(run),
                 Err(failure) => worst = console.failure(&failure).max(worst),
             }
         }

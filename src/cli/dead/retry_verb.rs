@@ -18,7 +18,7 @@ use crate::store::{Letters, RetryReply, Store};
 
 const EXAMPLES: &str = "\
 Examples:
-  schedctl retry backup@1790000000000
+  schedctl retry backup@last
   schedctl retry --dead --job backup
   schedctl retry --dead --state lost --since 24h --dry-run
 
@@ -55,17 +55,30 @@ pub(crate) async fn retry(
     }
     args.which.check(Letters::Dead)?;
     let store = connect(global, console).await?;
-    let runs = if args.chosen.dead { picked(&store, args).await? } else { named };
+    // All names are read before the first retry, because a retry changes which run is the last.
+    let mut runs = Vec::new();
+    for name in &named {
+        runs.push(name.find(&store).await);
+    }
+    if args.chosen.dead {
+        runs.extend(picked(&store, args).await?.into_iter().map(Ok));
+    }
+    let is_none = runs.is_empty();
     let mut outcomes = Outcomes::on(console);
-    for run in &runs {
-        let done =
-            if args.dry_run { look(&store, run).await } else { retry_run(&store, run).await };
-        outcomes.report(done.map(|(result, sentence)| {
-            (json!({"run_id": run.to_string(), "result": result}), sentence)
-        }));
+    for run in runs {
+        let done = async {
+            let run = run?;
+            let (result, sentence) = if args.dry_run {
+                look(&store, &run).await?
+            } else {
+                retry_run(&store, &run).await?
+            };
+            Ok((json!({"run_id": run.to_string(), "result": result}), sentence))
+        };
+        outcomes.report(done.await);
     }
     let worst = outcomes.end();
-    if runs.is_empty() && !console.is_json() {
+    if is_none && !console.is_json() {
         console.note("no dead letter matches the filters");
     }
     Ok(worst)

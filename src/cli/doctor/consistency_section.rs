@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::node_sections::counted;
 use super::report::line;
 use crate::cli::render::{Colour, Console, one_line};
-use crate::cli::state::nodes_verb::is_present;
+use crate::cli::state::node_presence::is_present;
 use crate::domain::consistency::{FindingSubject, Inconsistency, Mend};
 use crate::domain::name::names::Fence;
 use crate::domain::time::unix_millis::UnixMillis;

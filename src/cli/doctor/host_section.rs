@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::node_sections::{SHOWN, each_job};
-use crate::cli::state::nodes_verb::is_present;
+use crate::cli::state::node_presence::is_present;
 use crate::config;
 use crate::domain::job::process_limits::{LimitKind, listed};
 use crate::domain::name::names::JobName;

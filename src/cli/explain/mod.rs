@@ -7,6 +7,7 @@ mod view;
 use super::connect::connect;
 use super::failure::CliFailure;
 use super::global::Global;
+use super::jobs::run_name::TargetName;
 use super::jobs::target::{Target, find_run, no_such_job};
 use super::render::{Console, rfc3339, zone_of_job};
 use super::runs::past_time::parse_past;
@@ -53,15 +54,15 @@ pub(crate) async fn explain(
     args: &ExplainArgs,
     console: &mut Console,
 ) -> Result<u8, CliFailure> {
-    let target = Target::parse(&args.target)?;
-    if let (Target::Run(run), true) = (&target, args.last || args.at.is_some()) {
-        let job = run.job();
+    let target = TargetName::parse(&args.target)?;
+    if let (TargetName::Run(_), true) = (&target, args.last || args.at.is_some()) {
+        let (run, job) = (&args.target, args.target.split('@').next().unwrap_or_default());
         return Err(CliFailure::Invalid(format!(
             "--at and --last select a run of a job: found run {run}, wanted the name of a job such as {job}"
         )));
     }
     let store = connect(global, console).await?;
-    let (name, ask) = match target {
+    let (name, ask) = match target.find(&store).await? {
         Target::Run(run) => {
             let job = run.job().clone();
             match find_run(&store, &run).await {

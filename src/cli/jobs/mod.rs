@@ -5,5 +5,6 @@ pub(crate) mod describe_verb;
 pub(crate) mod export_verb;
 pub(crate) mod notice_lines;
 pub(crate) mod pause_resume;
+pub(crate) mod run_name;
 pub(crate) mod show;
 pub(crate) mod target;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::notice_lines;
-use super::target::{Target, begun, declared_in, find_job, find_run, looked_at};
+use super::run_name::TargetName;
+use super::target::{Target, declared_in, find_job, find_run, only_run_asked, only_run_of};
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
@@ -18,6 +19,7 @@ use crate::cli::render::{
     rfc3339, running_jobs, shown, view_jobs, view_runs,
 };
 use crate::cli::runs::open_runs::open_runs;
+use crate::cli::runs::short_ids::ShortIds;
 use crate::cli::shell::completion;
 use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::{JobName, RunId, RunKind};
@@ -39,14 +41,21 @@ const UPCOMING: usize = 3;
 const BACKFILL: usize = 10_000;
 /// The number of ended runs shown for a job.
 const RUNS: usize = 5;
+/// The width of the column of labels: the longest label, and a space.
+const LABEL_WIDTH: usize = 13;
 /// The shortest delay between a run's end and its recording in Redis that `show` prints.
 const RECORDED_LATE: Duration = Duration::from_secs(1);
 
 const SHOW_EXAMPLES: &str = "\
 Examples:
   schedctl show backup
-  schedctl show backup@1790000000000 --json
+  schedctl show backup@last --json
   schedctl show backup/on_failure
+
+A run is named by its id, such as backup@1790000000000, or by a part of the id that no other run of
+the job has: the first digits, or at least 4 last digits, where a final 000 may be left out. Tables
+show such short ids. JOB@last is the newest run that started or ended, JOB@-2 the run before it, and
+JOB@next the planned run. All verbs that take a RUN accept these names.
 
 JOB/on_failure (also on_success, on_late, on_recovered, ping) is the hidden job whose runs deliver
 the notices of JOB. show prints the hidden job as JOB defines it now. The \"notices\" lines list the
@@ -68,11 +77,15 @@ pub(crate) async fn show(
     args: &ShowArgs,
     console: &mut Console,
 ) -> Result<u8, CliFailure> {
-    if begun(&args.target).is_none() {
-        Target::parse(&args.target)?;
-    }
+    let name = match only_run_asked(&args.target) {
+        Some(job) => Err(job),
+        None => Ok(TargetName::parse(&args.target)?),
+    };
     let store = connect(global, console).await?;
-    let target = looked_at(&store, &args.target).await?;
+    let target = match name {
+        Ok(name) => name.find(&store).await?,
+        Err(job) => only_run_of(&store, &job).await?,
+    };
     show_target(&store, &target, console).await
 }
 
@@ -108,7 +121,9 @@ async fn show_job(store: &Store, name: &JobName, console: &mut Console) -> Resul
         fields.extend(failed_notices.json());
         console.json(&Value::Object(fields));
     } else {
-        job_text(&job, &upcoming, &runs, Relative { now }, console);
+        let mut ids = ShortIds::default();
+        ids.read_for(store, runs.iter().map(|run| &run.record.run)).await?;
+        job_text(&job, &upcoming, (&runs, &ids), Relative { now }, console);
         let lines = failed_notices.lines(Relative { now });
         if !lines.is_empty() {
             console.line("");
@@ -196,7 +211,7 @@ fn ended(job: &JobView) -> Option<&str> {
 fn job_text(
     job: &JobView,
     upcoming: &[UnixMillis],
-    runs: &[RunView],
+    (runs, ids): (&[RunView], &ShortIds),
     when: Relative,
     console: &mut Console,
 ) {
@@ -254,7 +269,9 @@ fn job_text(
     }
     if !runs.is_empty() {
         console.line("");
-        RunTable::new().page(runs, console);
+        let mut table = RunTable::new();
+        table.add(runs, ids, console);
+        table.end(console);
     }
 }
 
@@ -302,7 +319,7 @@ fn times_in_a_row(count: u32) -> String {
 /// Prints a line with a label. The text must contain no control characters except those for
 /// colours.
 fn field_raw(word: &str, text: &str, console: &mut Console) {
-    console.line(&format!("{word:<11} {text}"));
+    console.line(&format!("{word:<LABEL_WIDTH$} {text}"));
 }
 
 async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u8, CliFailure> {

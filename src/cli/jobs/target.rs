@@ -1,13 +1,11 @@
 //! The lookup of the job or run that an argument names. The failure for an unknown name lists the
 //! nearest names.
-//!
-//! Invariant: the beginning of an id is accepted only by verbs that read a run, and only if one id
-//! begins with this text.
 
 use anyhow::Context as _;
 
 use crate::cli::failure::CliFailure;
-use crate::cli::runs::open_runs::open_runs;
+use crate::cli::runs::id_part::IdPart;
+use crate::cli::runs::short_ids::RUNS_COMPARED;
 use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::time::unix_millis::UnixMillis;
@@ -18,8 +16,6 @@ use crate::store::{JobRecord, RunRecord, Store};
 /// The maximum number of names compared to find the nearest names.
 const NAMES_COMPARED: usize = 2_000;
 const NEAREST_SHOWN: usize = 3;
-/// The maximum number of ended runs of a job that are compared to find ids with the same beginning.
-const RUNS_COMPARED: usize = 1_000;
 const ALIKE_SHOWN: usize = 5;
 
 /// The target of a verb: a job or a run.
@@ -41,25 +37,23 @@ impl Target {
     }
 }
 
-/// Returns the job or run that `text` names: a job name, a run id, or `JOB@` for the only run of a
-/// job. Fails for `JOB@` if the job has several runs.
-pub(crate) async fn looked_at(store: &Store, text: &str) -> Result<Target, CliFailure> {
-    let Some(job) = begun(text) else { return Target::parse(text) };
-    match runs_beginning(store, &job, text, RUNS_COMPARED).await?.as_slice() {
+/// Returns the only run of a job. Fails if the job has several runs.
+pub(crate) async fn only_run_of(store: &Store, job: &JobName) -> Result<Target, CliFailure> {
+    match runs_of(store, job, RUNS_COMPARED).await?.as_slice() {
         [] => {
-            find_job(store, &job).await?;
+            find_job(store, job).await?;
             Err(CliFailure::NotFound(format!("job {job} has no stored and no planned run")))
         }
         [only] => Ok(Target::Run(only.clone())),
         several => Err(CliFailure::Invalid(format!(
-            "{text} matches {}; wanted a complete id",
+            "{job}@ matches {}; wanted a complete id",
             listed(several)
         ))),
     }
 }
 
 /// Returns the job `JOB` of a text `JOB@`, or `None` for any other text.
-pub(crate) fn begun(text: &str) -> Option<JobName> {
+pub(crate) fn only_run_asked(text: &str) -> Option<JobName> {
     text.strip_suffix('@')?.parse().ok()
 }
 
@@ -143,23 +137,11 @@ async fn lost_with(store: &Store, name: &JobName) -> Option<UnixMillis> {
         .and_then(|record| record.at)
 }
 
-/// Returns the record of a run by its complete id, or by the beginning of the id if only one id
-/// begins with this text.
+/// Returns the record of a run by its id.
 pub(crate) async fn find_run(store: &Store, run: &RunId) -> Result<RunRecord, CliFailure> {
-    if let Some(record) = known_run(store, run).await? {
-        return Ok(record);
-    }
-    let alike = runs_like(store, run).await?;
-    match alike.as_slice() {
-        [] => Err(no_such_run(store, run).await),
-        [only] => match known_run(store, only).await? {
-            Some(record) => Ok(record),
-            None => Err(no_such_run(store, run).await),
-        },
-        several => Err(CliFailure::Invalid(format!(
-            "run {run} matches {}; wanted a complete id",
-            listed(several)
-        ))),
+    match known_run(store, run).await? {
+        Some(record) => Ok(record),
+        None => Err(no_such_run(store, run).await),
     }
 }
 
@@ -177,30 +159,35 @@ pub(crate) async fn known_run(store: &Store, run: &RunId) -> Result<Option<RunRe
     }
 }
 
-/// Returns the runs whose ids begin with the text of `run`, newest first.
+/// Returns the runs whose ids have the text of `run` as a part, newest first.
 async fn runs_like(store: &Store, run: &RunId) -> Result<Vec<RunId>, CliFailure> {
-    runs_beginning(store, run.job(), &run.to_string(), RUNS_COMPARED).await
+    let text = run.to_string();
+    runs_matching(store, run.job(), text.split_once('@').map_or("", |(_, part)| part)).await
 }
 
-/// Returns the runs of a job whose ids begin with `begin`, newest first. Of the ended runs only the
-/// last `newest` are compared.
-pub(crate) async fn runs_beginning(
+/// Returns the runs of a job whose ids have the part `part` behind `@`, newest first.
+pub(crate) async fn runs_matching(
     store: &Store,
     job: &JobName,
-    begin: &str,
-    newest: usize,
+    part: &str,
 ) -> Result<Vec<RunId>, CliFailure> {
-    let mut ids: Vec<RunId> =
-        store.read_job(job).await?.and_then(|job| job.pending).into_iter().collect();
-    ids.extend(open_runs(store, job).await?.into_iter().map(|run| run.run));
-    ids.extend(store.read_history(Some(job), 0, newest).await?.runs.into_iter().map(|run| run.run));
-    ids.retain(|id| id.to_string().starts_with(begin));
-    ids.sort_by(|a, b| b.cmp(a));
-    ids.dedup();
-    Ok(ids)
+    let Some(part) = IdPart::parse(part) else { return Ok(Vec::new()) };
+    let mut runs = runs_of(store, job, RUNS_COMPARED).await?;
+    runs.retain(|run| part.matches(&run.due().as_i64().to_string(), run.word()));
+    Ok(runs)
 }
 
-fn listed(runs: &[RunId]) -> String {
+/// Returns the runs of a job, newest first. Of the ended runs only the last `newest` are returned.
+pub(crate) async fn runs_of(
+    store: &Store,
+    job: &JobName,
+    newest: usize,
+) -> Result<Vec<RunId>, CliFailure> {
+    Ok(store.list_runs_of(std::slice::from_ref(job), newest).await?.pop().unwrap_or_default())
+}
+
+/// Returns the ids of the first runs, and the number of the other runs, in words.
+pub(crate) fn listed(runs: &[RunId]) -> String {
     let shown: Vec<String> = runs.iter().take(ALIKE_SHOWN).map(ToString::to_string).collect();
     let more = runs.len().saturating_sub(ALIKE_SHOWN);
     if more == 0 {

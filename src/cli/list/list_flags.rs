@@ -5,6 +5,7 @@
 use clap::ValueEnum;
 
 use crate::cli::render::JobState;
+use crate::cli::shell::completion;
 
 /// The kind of source a job comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -18,26 +19,33 @@ pub(super) enum ListSource {
 const LIST_EXAMPLES: &str = "\
 Examples:
   schedctl list
+  schedctl list 'backup-*' --wide
+  schedctl list --failed
   schedctl list --state paused
   schedctl list --all --json --limit 100 --offset 200
   schedctl list --watch=5s
 
 A job is running while one of its runs is running. A job is retrying while one of its scheduled or
 recent manual runs waits for a retry; NEXT is then the time of the retry (--json: retry_at), unless
-the next occurrence comes first. STATE is \"queue paused\" for a scheduled job in a paused queue
-(--json: queue_paused).
+the next occurrence comes first. STATE also names a pause: of the job (--json: paused), or of its
+queue (--json: queue_paused). Of more than 200 jobs, a job with an early retry may be listed at its
+scheduled time.
 
 With --watch on a terminal, the list is redrawn, with as many jobs as fit on the screen. Without a
 terminal, and with --json, each list is printed below the previous list. Ctrl-C quits (exit code
 130).
 
-IN is the time until NEXT, or the time since NEXT if the run is late. AGO is the time since LAST,
-the start of the run that ended last.";
+IN is the time until NEXT, or the time since NEXT if the run is late. LAST is the start of the run
+that ended last, and RESULT is how it ended (--json: last_run). --wide also shows the time of LAST,
+how long the run took, the reason for its end, the queue, the source, and the whole SCHEDULE.";
 
 /// Lists jobs by the time of their next run; jobs without a next run come last.
 #[derive(Debug, clap::Args)]
 #[command(after_help = LIST_EXAMPLES)]
 pub(crate) struct ListArgs {
+    /// Only jobs with this name, in which * stands for any characters and ? for one
+    #[arg(value_name = "PATTERN", add = completion::jobs())]
+    pub(super) pattern: Option<String>,
     /// Only jobs in this state
     #[arg(long, value_enum)]
     pub(super) state: Option<JobState>,
@@ -47,6 +55,12 @@ pub(crate) struct ListArgs {
     /// Only jobs from files, or only jobs added with schedctl add
     #[arg(long, value_enum)]
     pub(super) source: Option<ListSource>,
+    /// Only jobs whose last run failed, timed out or was lost
+    #[arg(long)]
+    pub(super) failed: bool,
+    /// Show more columns
+    #[arg(long, short)]
+    pub(super) wide: bool,
     /// Include finished one-shots
     #[arg(long)]
     pub(super) all: bool,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::list_flags::{ListArgs, ListSource};
+use super::name_pattern::NamePattern;
 use crate::cli::failure::CliFailure;
 use crate::cli::render::{Console, JobState, JobView, running_jobs, view_jobs};
 use crate::domain::name::names::{JobName, QueueName};
@@ -10,12 +11,20 @@ use crate::store::{JobRecord, SourceKind, Store};
 
 /// The number of jobs read in one call.
 const PAGE: usize = 500;
+/// The number of jobs read in one call if no more are wanted. The jobs of a page are sorted, so a
+/// page is not smaller.
+const SHORT_PAGE: usize = 200;
+
+/// The maximum number of dead letters read to find the jobs of `--failed`. A node keeps fewer.
+const DEAD_LETTERS: usize = 20_000;
 
 /// The filters that select the listed jobs.
 pub(super) struct Wanted {
     state: Option<JobState>,
     queue: Option<QueueName>,
     kind: Option<SourceKind>,
+    pattern: Option<NamePattern>,
+    failed: bool,
     all: bool,
 }
 
@@ -27,22 +36,32 @@ impl Wanted {
             ListSource::Api => SourceKind::Api,
         });
         let queue = queue.map_err(|error| CliFailure::Invalid(error.to_string()))?;
-        Ok(Self { state: args.state, queue, kind, all: args.all })
+        let pattern = args.pattern.as_deref().map(NamePattern::new);
+        Ok(Self { state: args.state, queue, kind, pattern, failed: args.failed, all: args.all })
     }
 
-    pub(super) fn includes_finished(&self) -> bool {
+    fn includes_finished(&self) -> bool {
         self.all || self.state == Some(JobState::Finished)
     }
 
-    fn filters(&self) -> bool {
-        self.state.is_some() || self.queue.is_some() || self.kind.is_some()
+    /// Returns true if only some of the jobs are selected.
+    pub(super) fn filters(&self) -> bool {
+        self.failed
+            || self.pattern.is_some()
+            || self.state.is_some()
+            || self.queue.is_some()
+            || self.kind.is_some()
     }
 
-    pub(super) fn takes(&self, view: &JobView) -> bool {
-        !self.filters()
-            || self.state.is_none_or(|state| view.state() == state)
-                && self.queue.as_ref().is_none_or(|queue| view.record.lane.queue() == queue)
-                && self.kind.is_none_or(|kind| view.record.kind == kind)
+    fn takes_name(&self, name: &JobName) -> bool {
+        self.pattern.as_ref().is_none_or(|pattern| pattern.matches(name.as_str()))
+    }
+
+    fn takes(&self, view: &JobView) -> bool {
+        self.state.is_none_or(|state| view.is_in(state))
+            && self.queue.as_ref().is_none_or(|queue| view.record.lane.queue() == queue)
+            && self.kind.is_none_or(|kind| view.record.kind == kind)
+            && (!self.failed || view.has_failed())
     }
 }
 
@@ -57,6 +76,11 @@ enum Index {
 /// A reader of pages of jobs that applies `--offset` and `--limit`.
 pub(super) struct Pager<'s> {
     store: &'s Store,
+    wanted: &'s Wanted,
+    page: usize,
+    /// The jobs with a dead letter, of which `--failed` selects some. `None` without `--failed`, or
+    /// if there are too many dead letters to read.
+    with_dead: Option<BTreeSet<JobName>>,
     running: BTreeSet<JobName>,
     index: Index,
     position: usize,
@@ -69,36 +93,51 @@ impl<'s> Pager<'s> {
     pub(super) async fn new(
         store: &'s Store,
         args: &ListArgs,
+        wanted: &'s Wanted,
         most: usize,
-        with_finished: bool,
     ) -> Result<Self, CliFailure> {
         let left = if args.limit == 0 { most } else { args.limit.min(most) };
-        let last_index = if with_finished { Index::Over } else { Index::Defined };
+        let last_index = if wanted.includes_finished() { Index::Over } else { Index::Defined };
         let running = running_jobs(store).await?;
+        let mut with_dead = None;
+        if wanted.failed {
+            let dead = store.list_dead(DEAD_LETTERS).await?;
+            let jobs = || dead.iter().map(|run| run.job().clone()).collect();
+            with_dead = (dead.len() < DEAD_LETTERS).then(jobs);
+        }
+        let page = if left <= SHORT_PAGE { SHORT_PAGE } else { PAGE };
+        // Without filters, Redis itself skips the whole pages before the first wanted job.
+        let mut position = if wanted.filters() { 0 } else { args.offset / page * page };
+        if position > 0 && store.list_jobs(position, 1).await?.is_empty() {
+            position = 0;
+        }
         Ok(Self {
             store,
+            wanted,
+            page,
+            with_dead,
             running,
             index: Index::Defined,
-            position: 0,
+            position,
             last_index,
-            to_skip: args.offset,
+            to_skip: args.offset - position,
             left,
         })
     }
 
-    /// Returns the next page of jobs, or `None` after the last page. For a job that cannot be read,
-    /// prints an error and sets `code` to 1.
+    /// Returns the selected jobs of the next page, sorted by their next start, or `None` after the
+    /// last page. For a job that cannot be read, prints an error and sets `code` to 1.
     pub(super) async fn next(
         &mut self,
         console: &mut Console,
         code: &mut u8,
     ) -> Result<Option<Vec<JobView>>, CliFailure> {
         while self.left > 0 {
-            let names = match self.index {
-                Index::Defined => self.store.list_jobs(self.position, PAGE).await?,
-                Index::Over => self.store.list_finished(self.position, PAGE).await?,
+            let mut names = match self.index {
+                Index::Defined => self.store.list_jobs(self.position, self.page).await?,
+                Index::Over => self.store.list_finished(self.position, self.page).await?,
             };
-            self.position += PAGE;
+            self.position += self.page;
             if names.is_empty() {
                 if self.index == self.last_index {
                     break;
@@ -106,6 +145,10 @@ impl<'s> Pager<'s> {
                 (self.index, self.position) = (Index::Over, 0);
                 continue;
             }
+            names.retain(|name| {
+                self.wanted.takes_name(name)
+                    && self.with_dead.as_ref().is_none_or(|jobs| jobs.contains(name))
+            });
             let mut records = Vec::with_capacity(names.len());
             for record in self.store.read_jobs(&names).await? {
                 match record {
@@ -116,7 +159,13 @@ impl<'s> Pager<'s> {
                     }
                 }
             }
-            return view_jobs(self.store, records, &self.running).await.map(Some);
+            let mut views = view_jobs(self.store, records, &self.running).await?;
+            views.retain(|view| self.wanted.takes(view));
+            // The index orders a retrying job by its schedule, and NEXT shows its retry.
+            views.sort_by_key(|view| {
+                view.next_start().map_or((true, None), |(at, _)| (false, Some(at)))
+            });
+            return Ok(Some(self.cut(views)));
         }
         Ok(None)
     }
@@ -131,7 +180,7 @@ impl<'s> Pager<'s> {
     }
 
     /// Returns the jobs of this page that are within `--offset` and `--limit`.
-    pub(super) fn cut(&mut self, mut views: Vec<JobView>) -> Vec<JobView> {
+    fn cut(&mut self, mut views: Vec<JobView>) -> Vec<JobView> {
         let skipped = self.to_skip.min(views.len());
         self.to_skip -= skipped;
         views.drain(..skipped);

@@ -1,18 +1,21 @@
 //! `list`: jobs by the time of their next run. Jobs are read and printed page by page, so that a
 //! million jobs need little memory.
 //!
-//! Each page has the order that the index in Redis has when the page is read. A job whose next time
-//! changes meanwhile may appear twice or not at all.
+//! The index in Redis orders jobs by their schedule, and each page is then sorted by the time that
+//! NEXT shows. So a job with a retry has its place within its page. A job whose next time changes
+//! meanwhile may appear twice or not at all.
 
 mod job_sheet;
 mod list_flags;
 mod listed_jobs;
+mod name_pattern;
 mod watch;
 
 use super::connect::connect;
 use super::failure::CliFailure;
 use super::global::Global;
 use super::render::Console;
+use super::state::node_presence::warn_if_none_runs;
 use job_sheet::print;
 use listed_jobs::Wanted;
 
@@ -29,5 +32,6 @@ pub(crate) async fn list(
     }
     let wanted = Wanted::of(args)?;
     let store = connect(global, console).await?;
+    warn_if_none_runs(&store, console).await;
     Ok(print(&store, args, &wanted, usize::MAX, console).await?.code)
 }

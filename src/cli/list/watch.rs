@@ -23,6 +23,7 @@ use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::render::{Colour, Console, shown, span};
 use crate::cli::runs::run_poller::RunPoller;
+use crate::cli::state::node_presence::warn_if_none_runs;
 use crate::domain::time::duration::parse_duration;
 use crate::domain::time::zone::Zone;
 use crate::store::Store;
@@ -162,11 +163,12 @@ impl Screen {
             size.map_or((0, 0), |size| (usize::from(size.ws_row), usize::from(size.ws_col)));
         let lines = if lines == 0 { usize::from(LINES) } else { lines };
         let mut page = console.page();
-        let first = match print(store, args, wanted, lines.saturating_sub(AROUND).max(1), &mut page)
-            .await
-        {
+        warn_if_none_runs(store, &mut page).await;
+        let warning = page.take_page();
+        let most = lines.saturating_sub(AROUND + warning.lines().count()).max(1);
+        let first = match print(store, args, wanted, most, &mut page).await {
             Ok(Printed { now, .. }) => {
-                self.table = page.take_page();
+                self.table = warning + &page.take_page();
                 let head = format!(
                     "{}, every {}, Ctrl-C quits",
                     shown(now, &Zone::of_host()),

@@ -14,9 +14,11 @@ const RUNS_LOOKED_AT: usize = 200;
 pub(super) struct FoundOutput {
     pub(super) run: RunId,
     pub(super) attempt: u32,
-    /// The state of the run. `None` if `attempt` is not the last attempt, or if the run was found
-    /// by its job.
+    /// The state of the run. `None` if the run was named and `attempt` is not its last attempt.
     pub(super) state: Option<RunState>,
+    /// The newest run of the job that started, and its state, if that run has no output. `None` if
+    /// the run was named.
+    pub(super) silent: Option<(RunId, RunState)>,
     pub(super) output: Option<KeptOutput>,
 }
 
@@ -37,7 +39,7 @@ pub(super) async fn of_run(
     let attempt = attempt.unwrap_or(last);
     let output = if attempt == 0 { None } else { read_output(store, run, attempt).await? };
     let state = (attempt == last).then_some(record.state);
-    Ok(FoundOutput { run: run.clone(), attempt, state, output })
+    Ok(FoundOutput { run: run.clone(), attempt, state, silent: None, output })
 }
 
 /// Returns the number of the last attempt of a run that may have output.
@@ -82,16 +84,19 @@ pub(super) async fn of_job(
             "{no_such_attempt}: their highest attempt is {most}; for an older run use schedctl logs RUN --attempt N"
         )));
     }
+    let mut silent = None;
     for record in runs.into_iter().filter(|record| last_with_output(record) > 0) {
         let number = attempt.unwrap_or_else(|| last_with_output(&record));
         if let Some(output) = read_output(store, &record.run, number).await? {
             return Ok(Some(FoundOutput {
                 run: record.run,
                 attempt: number,
-                state: None,
+                state: Some(record.state),
+                silent,
                 output: Some(output),
             }));
         }
+        silent.get_or_insert((record.run, record.state));
     }
     Ok(None)
 }

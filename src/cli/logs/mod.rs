@@ -17,6 +17,7 @@ use serde_json::json;
 use super::connect::connect;
 use super::failure::CliFailure;
 use super::global::Global;
+use super::jobs::run_name::TargetName;
 use super::jobs::target::Target;
 use super::render::{Console, safe_text};
 use super::shell::completion;
@@ -28,12 +29,14 @@ use output_writer::Escaping;
 
 const LOGS_EXAMPLES: &str = "\
 Examples:
-  schedctl logs backup@1790000000000
-  schedctl logs backup --attempt 1
+  schedctl logs backup
+  schedctl logs backup@last --attempt 1
   schedctl logs backup -f
 
-For a JOB the newest run with output is used. Output that a job wrote to standard error goes to
-standard error. On a terminal control characters are shown escaped.
+For a JOB the newest run with output is used. Standard error names this run, and the newest run if
+that run has no output. JOB@last is the newest run itself; see also schedctl show --help. Output
+that a job wrote to standard error goes to standard error. On a terminal control characters are
+shown escaped.
 
 With -f, output is printed about a second after the job writes it, for all attempts, until the run
 ends (exit code 0) or Ctrl-C (exit code 130). For a JOB, the running run is followed, or else the
@@ -44,7 +47,7 @@ next run. --json prints one object per line; state is null in all objects except
 #[derive(Debug, clap::Args)]
 #[command(after_help = LOGS_EXAMPLES)]
 pub(crate) struct LogsArgs {
-    /// Id of a run or name of a job
+    /// Name of a job, or id or name of a run, such as backup@last
     #[arg(value_name = "RUN|JOB", add = completion::all_jobs_and_runs())]
     target: String,
     /// Print the output of attempt N instead of the last attempt
@@ -64,8 +67,9 @@ pub(crate) async fn logs(
     args: &LogsArgs,
     console: &mut Console,
 ) -> Result<u8, CliFailure> {
-    let target = Target::parse(&args.target)?;
+    let name = TargetName::parse(&args.target)?;
     let store = connect(global, console).await?;
+    let target = name.find(&store).await?;
     if args.follow {
         let escaping = if args.raw { Escaping::Never } else { Escaping::OnTerminals };
         return follow::follow(&store, &target, escaping, console).await;
@@ -74,7 +78,7 @@ pub(crate) async fn logs(
         Target::Run(run) => Some(of_run(&store, run, args.attempt).await?),
         Target::Job(job) => of_job(&store, job, args.attempt).await?,
     };
-    let Some(FoundOutput { run, attempt, output, state }) = found else {
+    let Some(FoundOutput { run, attempt, output, state, silent }) = found else {
         if console.is_json() {
             console
                 .json(&json!({"run_id": null, "attempt": null, "stdout": "", "stderr": "", "dropped_bytes": 0, "kept": false}));
@@ -84,6 +88,14 @@ pub(crate) async fn logs(
     };
     if output.is_none() {
         console.note(&nothing(&run, attempt, state));
+    }
+    if let (Target::Job(_), Some(state)) = (&target, state) {
+        if let Some((newest, how)) = silent {
+            console.note(&silence(&newest, how));
+        }
+        if !console.is_json() {
+            console.note(&format!("output of run {run} ({}), attempt {attempt}", in_words(state)));
+        }
     }
     let kept = output.is_some();
     let output = output.unwrap_or_default();
@@ -100,6 +112,19 @@ pub(crate) async fn logs(
         write(&output, args, console);
     }
     Ok(0)
+}
+
+/// Returns the message about the newest run of a job, of which no output is stored.
+fn silence(newest: &RunId, state: RunState) -> String {
+    if state == RunState::Running {
+        return format!("the newest run {newest} is running and has written nothing yet");
+    }
+    format!("the newest run {newest} ({}) has no stored output", in_words(state))
+}
+
+/// Returns the state of a run, in words.
+fn in_words(state: RunState) -> String {
+    state.as_str().replace('_', " ")
 }
 
 /// Returns the message that says why an attempt has no output to print.

@@ -155,13 +155,34 @@ impl JobView {
             .min_by_key(|(at, _)| *at)
     }
 
-    /// Returns the word for the job's state in a list, and the colour of that word.
-    pub(crate) fn state_word(&self) -> (&'static str, Colour) {
-        match self.state() {
+    /// Returns the words for the job's state in a list, and their colour. A pause is named beside
+    /// a run that is running or waits for a retry.
+    pub(crate) fn state_words(&self) -> (String, Colour) {
+        let state = self.state();
+        let pause = match state {
+            JobState::Running | JobState::Retrying if self.record.paused_at.is_some() => "paused",
             // No run of the job starts while the queue is paused, whatever its next time is.
-            JobState::Scheduled if self.paused_queue.is_some() => ("queue paused", Colour::Yellow),
-            state => (state.as_str(), state.into()),
-        }
+            JobState::Scheduled | JobState::Retrying if self.paused_queue.is_some() => {
+                "queue paused"
+            }
+            _ => return (state.as_str().to_owned(), state.into()),
+        };
+        let words = match state {
+            JobState::Scheduled => pause.to_owned(),
+            state => format!("{}, {pause}", state.as_str()),
+        };
+        (words, Colour::Yellow)
+    }
+
+    /// Returns true if `list --state` selects the job for `state`. A paused job with a run that is
+    /// running or waits for a retry has two states.
+    pub(crate) fn is_in(&self, state: JobState) -> bool {
+        self.state() == state || state == JobState::Paused && self.record.paused_at.is_some()
+    }
+
+    /// Returns true if the run of the job that ended last failed, timed out or was lost.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.last.as_ref().is_some_and(|run| run.state.is_dead())
     }
 
     /// Returns the zone of the job, or UTC if the zone is not known.

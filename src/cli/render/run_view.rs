@@ -11,6 +11,7 @@ use super::lane_words::labels_json;
 use super::table::{Cell, Table};
 use super::time_words::{Detail, rfc3339, shown_in, span};
 use crate::cli::failure::CliFailure;
+use crate::cli::runs::short_ids::ShortIds;
 use crate::domain::name::names::{Fence, JobName, RunId, RunKind};
 use crate::domain::queue::gate::Gate;
 use crate::domain::run::run_state::RunState;
@@ -199,8 +200,9 @@ impl RunView {
         fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }
 
-    /// Returns the cells of the run's row in [`RunTable`], with times in the zone `local`.
-    fn cells(&self, local: &Zone, detail: Detail) -> [Cell; 8] {
+    /// Returns the cells of the run's row in [`RunTable`], with times in the zone `local` and the
+    /// short id.
+    fn cells(&self, ids: &ShortIds, local: &Zone, detail: Detail) -> [Cell; 8] {
         let record = &self.record;
         let attempt = Some(record.attempt.to_string()).filter(|_| record.attempt > 0);
         [
@@ -215,7 +217,7 @@ impl RunView {
             Cell::new(record.state.as_str()).coloured(record.state.into()),
             Cell::maybe(attempt),
             Cell::maybe(record.node.as_deref()),
-            Cell::new(record.run.to_string()),
+            Cell::new(ids.of(&record.run)),
             Cell::maybe(self.reason_with_count()),
         ]
     }
@@ -251,11 +253,16 @@ impl RunTable {
         Self { table: Table::new(headers), local: Zone::of_host() }
     }
 
-    /// Prints the given runs as rows.
-    pub(crate) fn page(&mut self, runs: &[RunView], console: &mut Console) {
-        let rows: Vec<[Cell; 8]> =
-            runs.iter().map(|run| run.cells(&self.local, console.detail())).collect();
-        self.table.page(&rows, console);
+    /// Adds the given runs as rows, with short ids from `ids`.
+    pub(crate) fn add(&mut self, runs: &[RunView], ids: &ShortIds, console: &mut Console) {
+        let cells = |run: &RunView| run.cells(ids, &self.local, console.detail());
+        let rows = runs.iter().map(cells).collect();
+        self.table.add(rows, console);
+    }
+
+    /// Prints the rows that were added and not yet printed.
+    pub(crate) fn end(&mut self, console: &mut Console) {
+        self.table.end(console);
     }
 }
 

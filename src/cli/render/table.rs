@@ -1,10 +1,13 @@
 //! Tables whose columns are aligned with spaces, printed page by page.
 //!
 //! Invariant: no cell is cut. A column is as wide as its widest cell so far. The last column is not
-//! padded.
+//! padded. The first [`ALIGNED`] rows are aligned with each other, also if they come in parts.
 
 use super::console::{Colour, Console};
 use super::escape::one_line;
+
+/// The number of rows that are collected before the first of them is printed.
+const ALIGNED: usize = 2_000;
 
 /// A cell of a table, with its colour.
 #[derive(Debug, Clone)]
@@ -41,13 +44,29 @@ impl Cell {
 pub(crate) struct Table<const N: usize> {
     headers: [&'static str; N],
     widths: [usize; N],
+    collected: Vec<[Cell; N]>,
     is_begun: bool,
 }
 
 impl<const N: usize> Table<N> {
     /// Creates a table without rows.
     pub(crate) fn new(headers: [&'static str; N]) -> Self {
-        Self { headers, widths: headers.map(str::len), is_begun: false }
+        let widths = headers.map(|header| header.chars().count());
+        Self { headers, widths, collected: Vec::new(), is_begun: false }
+    }
+
+    /// Adds rows that are printed later, by [`Table::end`] or together with many other rows.
+    pub(crate) fn add(&mut self, rows: Vec<[Cell; N]>, console: &mut Console) {
+        self.collected.extend(rows);
+        if self.collected.len() >= ALIGNED {
+            self.end(console);
+        }
+    }
+
+    /// Prints the rows that were added and not yet printed.
+    pub(crate) fn end(&mut self, console: &mut Console) {
+        let rows = std::mem::take(&mut self.collected);
+        self.page(&rows, console);
     }
 
     /// Prints the rows. The first call also prints the headers above the rows.

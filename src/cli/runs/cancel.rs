@@ -11,11 +11,13 @@ use super::open_runs::open_runs;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
+use crate::cli::jobs::run_name::TargetName;
 use crate::cli::jobs::target::{Target, declared_in, is_applied, no_such_job, no_such_run};
 use crate::cli::render::{Console, Outcomes, shown};
 use crate::cli::shell::completion;
 use crate::domain::job::notice::NoticeKind;
 use crate::domain::name::names::{JobName, RunId};
+use crate::domain::run::run_state::RunState;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 use crate::engine::planning::job_operations;
@@ -31,25 +33,30 @@ const CANCEL_EXAMPLES: &str = "\
 Examples:
   schedctl cancel job-4f9k2m1xq0
   schedctl cancel backup --stop
-  schedctl cancel backup@1790000000000
+  schedctl cancel backup --run
+  schedctl cancel backup@next
   schedctl cancel backup --backfill
 
 A cancelled run ends, and its job continues. A job is removed together with its planned run. A
 running run of a one-shot is stopped too. A running run of a recurring job is stopped only with
---stop. To remove a job declared in a file, edit the file.";
+--stop. With --run, the running runs of a job are stopped and the job stays; a file may declare the
+job. To remove a job declared in a file, edit the file. schedctl show --help says how to name a run.";
 
-/// Cancels runs (JOB@DUE_MS), or removes jobs added with schedctl add.
+/// Cancels runs (JOB@...), or removes jobs added with schedctl add.
 #[derive(Debug, clap::Args)]
 #[command(after_help = CANCEL_EXAMPLES)]
 pub(crate) struct CancelArgs {
-    /// Names of jobs or ids of runs
+    /// Names of jobs, or ids or names of runs, such as backup@last
     #[arg(required = true, value_name = "JOB|RUN", add = completion::jobs_and_runs())]
     targets: Vec<String>,
     /// Also stop the running run of a recurring job
     #[arg(long)]
     stop: bool,
-    /// For each JOB, cancel only the backfill runs that have not ended
+    /// For each JOB, stop only the runs that are running; the job stays
     #[arg(long, conflicts_with = "stop")]
+    run: bool,
+    /// For each JOB, cancel only the backfill runs that have not ended
+    #[arg(long, conflicts_with_all = ["stop", "run"])]
     backfill: bool,
 }
 
@@ -65,16 +72,23 @@ pub(crate) async fn cancel(
     args: &CancelArgs,
     console: &mut Console,
 ) -> Result<u8, CliFailure> {
-    let targets: Vec<Target> =
-        args.targets.iter().map(|text| Target::parse(text)).collect::<Result<_, _>>()?;
+    let names: Vec<TargetName> =
+        args.targets.iter().map(|text| TargetName::parse(text)).collect::<Result<_, _>>()?;
     let running = if args.stop { StopRunning::Yes } else { StopRunning::No };
     let store = connect(global, console).await?;
+    // All names are read before the first change, because a change affects which run is the last.
+    let mut targets = Vec::new();
+    for name in &names {
+        targets.push(name.find(&store).await);
+    }
     let mut outcomes = Outcomes::on(console);
-    for (target, text) in targets.iter().zip(&args.targets) {
+    for (target, text) in targets.into_iter().zip(&args.targets) {
         let done = match target {
-            Target::Run(run) => stop_run(&store, run).await,
-            Target::Job(name) if args.backfill => cancel_backfill(&store, name).await,
-            Target::Job(name) => cancel_job(&store, name, running).await,
+            Ok(Target::Run(run)) => stop_run(&store, &run).await,
+            Ok(Target::Job(name)) if args.run => stop_running(&store, &name).await,
+            Ok(Target::Job(name)) if args.backfill => cancel_backfill(&store, &name).await,
+            Ok(Target::Job(name)) => cancel_job(&store, &name, running).await,
+            Err(failure) => Err(failure),
         };
         outcomes.report(
             done.map(|done| (json!({"target": text, "result": done.result}), done.sentence)),
@@ -140,6 +154,30 @@ async fn cancel_job(
         }
         RemoveReply::Unknown | RemoveReply::Stale => Err(no_such_job(store, name).await),
     }
+}
+
+/// Stops the running runs of a job. Other runs and the job itself are not changed.
+async fn stop_running(store: &Store, name: &JobName) -> Result<Done, CliFailure> {
+    let open = open_runs(store, name).await?;
+    if open.is_empty() && store.read_job(name).await?.is_none() {
+        return Err(no_such_job(store, name).await);
+    }
+    let (mut stopped, mut ids) = (0, Vec::new());
+    for run in open.iter().filter(|run| run.state == RunState::Running) {
+        let reply = job_operations::cancel_run(store, &run.run, REASON).await?;
+        if matches!(reply, CancelReply::Cancelled | CancelReply::Requested) {
+            stopped += 1;
+            ids.push(run.run.to_string());
+        }
+    }
+    if stopped > 0 {
+        let sentence = format!("job {name}: {} ({})", being_stopped(stopped), ids.join(", "));
+        return Ok(Done { result: "requested", sentence });
+    }
+    let retried = open.iter().find(|run| run.attempt > 0).map_or_else(String::new, |run| {
+        format!("; run {} waits for a retry (schedctl cancel {0} cancels it)", run.run)
+    });
+    Ok(Done { result: "already", sentence: format!("job {name} has no running run{retried}") })
 }
 
 /// Cancels the waiting backfill runs of a job, and stops the job's backfill run that is planned or
@@ -280,7 +318,8 @@ fn of_file(job: &JobRecord) -> CliFailure {
     let name = &job.name;
     let then = if is_applied(job) { "apply it with --prune" } else { "reload schedd" };
     CliFailure::Conflict(format!(
-        "job {name} is declared in {}: remove [jobs.{name}] there and {then}, or pause it with schedctl pause {name}",
+        "job {name} is declared in {}: remove [jobs.{name}] there and {then}, or pause it with schedctl pause {name}; schedctl cancel {name} \
+         --run stops only its running run",
         declared_in(job)
     ))
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::open_runs::open_runs;
 use super::run_filter::{RunFilter, RunReader};
+use super::short_ids::ShortIds;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
@@ -29,7 +30,8 @@ Dead letters are runs that ended failed, timed_out or lost; schedctl retry retri
 day or a weekday without a date means the last one before now.
 
 With a JOB, its open runs are listed first: runs that are running or wait for a retry, and the last
-100 manual runs, even if they have not started. Without a JOB, the runs that deliver notices
+100 manual runs, even if they have not started. RUN is a short id, which all verbs accept; --json
+prints complete ids. Without a JOB, the runs that deliver notices
 (JOB/on_failure, JOB/ping) are listed only with --dead or --notices.";
 
 /// Lists ended runs, newest first, including runs of jobs that are no longer defined.
@@ -82,6 +84,7 @@ pub(crate) async fn history(
         table: RunTable::new(),
         array: JsonArray::default(),
         zones: Zones::default(),
+        ids: ShortIds::default(),
         count: 0,
         shown: HashSet::new(),
     };
@@ -139,6 +142,7 @@ struct Sheet {
     table: RunTable,
     array: JsonArray,
     zones: Zones,
+    ids: ShortIds,
     count: usize,
     /// The runs that were already printed. A run that ends during the reading appears again on a
     /// later page and is not printed twice.
@@ -160,14 +164,17 @@ impl Sheet {
                 self.array.push(console, &Value::Object(view.json()));
             }
         } else {
-            self.table.page(&views, console);
+            self.ids.read_for(store, views.iter().map(|view| &view.record.run)).await?;
+            self.table.add(&views, &self.ids, console);
         }
         Ok(())
     }
 
-    fn end(self, console: &mut Console) {
+    fn end(mut self, console: &mut Console) {
         if console.is_json() {
             self.array.end(console);
+        } else {
+            self.table.end(console);
         }
     }
 }

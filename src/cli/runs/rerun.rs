@@ -6,6 +6,7 @@ use super::run_verb::{WaitArgs, follow, refuse_damaged};
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
+use crate::cli::jobs::run_name::RunName;
 use crate::cli::jobs::target::{find_run, no_such_job};
 use crate::cli::render::Console;
 use crate::domain::name::names::RunId;
@@ -38,18 +39,11 @@ pub(crate) async fn rerun(
     args: &RerunArgs,
     console: &mut Console,
 ) -> Result<u8, CliFailure> {
-    let run: RunId = args.run.parse().map_err(|error: crate::domain::name::names::IdError| {
-        CliFailure::Invalid(error.to_string())
-    })?;
+    let name = RunName::parse(&args.run)?;
     let waiting = args.waiting.prepare()?;
     let store = connect(global, console).await?;
+    let run = name.find(&store).await?;
     let old = find_run(&store, &run).await?;
-    if old.run != run {
-        return Err(CliFailure::NotFound(format!(
-            "no run {run}; similar ids: {}; wanted a complete id",
-            old.run
-        )));
-    }
     if !old.state.is_final() {
         let state = old.state.as_str();
         return Err(CliFailure::Conflict(format!(

@@ -20,7 +20,7 @@ use crate::cli::global::Global;
 use crate::cli::jobs::pause_resume::not_defined;
 use crate::cli::jobs::target::{definition_of, job_name};
 use crate::cli::render::{Console, RunView, Zones, rfc3339, span, view_runs};
-use crate::cli::state::nodes_verb::is_present;
+use crate::cli::state::node_presence::warn_if_none_runs;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::duration::parse_duration;
@@ -124,6 +124,7 @@ pub(crate) async fn follow(
     waiting: WaitingForRun,
     console: &mut Console,
 ) -> Result<u8, CliFailure> {
+    warn_if_none_runs(store, console).await;
     let ids: Vec<String> = runs.iter().map(ToString::to_string).collect();
     if waiting.is_asked() {
         return wait_for(store, runs, &ids, waiting, console).await;
@@ -158,14 +159,6 @@ pub(crate) async fn wait_for(
     if !console.is_json() {
         names.iter().for_each(|name| console.line(name));
         console.flush();
-    }
-    if let Ok((now, nodes)) = store.list_nodes().await
-        && !nodes.iter().any(|node| is_present(node, now))
-    {
-        console.note(&format!(
-            "no schedd is running in namespace {}; the run starts when a schedd runs",
-            store.namespace()
-        ));
     }
     let started = Instant::now();
     let (mut ended, mut code) = (Vec::new(), 0);

@@ -12,7 +12,7 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use crate::cli::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
-use crate::cli::jobs::target::runs_beginning;
+use crate::cli::jobs::target::runs_of;
 use crate::cli::render::Console;
 use crate::domain::name::names::{JobName, QueueName};
 use crate::domain::queue::lane::Lane;
@@ -120,10 +120,12 @@ async fn find(begin: &str, of: Of) -> Result<Vec<String>, CliFailure> {
         (_, Of::DeadRuns) => dead_beginning(&store, begin).await?,
         (Some(_), Of::Jobs | Of::Queues | Of::Groups) => Vec::new(),
         (Some((job, _)), _) => match job.parse::<JobName>() {
-            Ok(job) => {
-                let runs = runs_beginning(&store, &job, begin, NEWEST_RUNS).await?;
-                beginning(begin, runs.iter())
-            }
+            Ok(job) => runs_of(&store, &job, NEWEST_RUNS)
+                .await?
+                .iter()
+                .map(ToString::to_string)
+                .filter(|run| run.starts_with(begin))
+                .collect(),
             Err(_) => Vec::new(),
         },
         (None, Of::Runs) => {

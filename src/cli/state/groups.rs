@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::group_members::{self, Member};
+use super::node_presence::warn_if_none_runs;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
@@ -36,6 +37,7 @@ const PAGE: usize = 500;
 /// Lists the groups. Returns the exit code.
 pub(crate) async fn groups(global: &Global, console: &mut Console) -> Result<u8, CliFailure> {
     let store = connect(global, console).await?;
+    warn_if_none_runs(&store, console).await;
     let mut settings = store.read_groups().await?;
     let undeclared = undeclared(&store, &settings).await?;
     settings.extend(undeclared.keys().map(|group| (group.clone(), GroupSettings::default())));
@@ -91,7 +93,7 @@ pub(crate) async fn groups(global: &Global, console: &mut Console) -> Result<u8,
     Table::new(["GROUP", "MODE", "TURN", "SINCE", "RUNNING", "WAITING", "NEXT"])
         .page(&rows, console);
     group_members::print(&members, &local, console);
-    if rows.is_empty() && console.is_terminal() {
+    if rows.is_empty() {
         console.note("no groups: no jobs file declares a group, and no job names a group");
     }
     Ok(0)

@@ -1,10 +1,11 @@
-//! `nodes`: lists the nodes, last seen first, with problems in their files or differences between
-//! these files.
+//! `nodes`: lists the nodes by name, with problems in their files or differences between these
+//! files.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::node_presence::{is_present, warn_if_none_of};
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
@@ -14,16 +15,16 @@ use crate::domain::name::names::{JobName, Label, QueueName};
 use crate::domain::queue::lane_serving::Serving;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
-use crate::engine::GONE_AFTER;
 use crate::store::{NodeRecord, Store};
 
 pub(crate) const NODES_HELP: &str = "\
 Example:
   schedctl nodes
 
-STATE is gone for a node that was not seen for 15 seconds. AT LIMIT: the reason why the node starts
-no runs, and the time since then. CONFIG: the problems of the node's jobs file, and the jobs that
-the files of other nodes define differently. The last change of such a job wins.";
+STATE is gone for a node that was not seen for 15 seconds; such a node has no RUNNING. AT LIMIT: the
+reason why the node starts no runs, and the time since then. CONFIG: the problems of the node's jobs
+file, and the jobs that the files of other nodes define differently. The last change of such a job
+wins.";
 
 /// The maximum number of jobs named for a node whose file differs from another file.
 const DIFFERENCES_SHOWN: usize = 3;
@@ -34,7 +35,9 @@ pub(crate) type Differences = BTreeMap<String, BTreeMap<JobName, Vec<String>>>;
 /// Lists the nodes. Returns the exit code.
 pub(crate) async fn nodes(global: &Global, console: &mut Console) -> Result<u8, CliFailure> {
     let store = connect(global, console).await?;
-    let (now, nodes) = store.list_nodes().await?;
+    let (now, mut nodes) = store.list_nodes().await?;
+    warn_if_none_of(&nodes, now, &store, console);
+    nodes.sort_by(|a, b| a.name.cmp(&b.name));
     let differences = differences(&store, &sources(&nodes)).await?;
     if console.is_json() {
         console.json(&Value::Array(
@@ -50,9 +53,6 @@ pub(crate) async fn nodes(global: &Global, console: &mut Console) -> Result<u8, 
         "CONFIG",
     ])
     .page(&rows, console);
-    if rows.is_empty() && console.is_terminal() {
-        console.note("no nodes: no schedd runs on this Redis and namespace");
-    }
     let losses = store.read_losses().await?;
     if let Some(at) = losses.first().and_then(|last| last.at) {
         let times = if losses.len() == 1 {
@@ -68,13 +68,14 @@ pub(crate) async fn nodes(global: &Global, console: &mut Console) -> Result<u8, 
     Ok(0)
 }
 
-/// Returns true if the node was seen within [`GONE_AFTER`] before `now`, so it counts as running.
-pub(crate) fn is_present(node: &NodeRecord, now: UnixMillis) -> bool {
-    node.last_seen.is_some_and(|seen| now.since(seen) <= GONE_AFTER)
-}
-
 fn state(node: &NodeRecord, now: UnixMillis) -> &str {
     if is_present(node, now) { &node.state } else { "gone" }
+}
+
+/// Returns the number of runs that the node executes. Returns `None` for a node that is gone, because
+/// other nodes take over its runs.
+fn running(node: &NodeRecord, now: UnixMillis) -> Option<u32> {
+    node.running.filter(|_| is_present(node, now))
 }
 
 /// Returns the names of the queues that the node serves, or `None` if the node serves all queues.
@@ -161,7 +162,7 @@ fn node_json(node: &NodeRecord, now: UnixMillis, differences: &Differences) -> V
         "host": node.host,
         "pid": node.pid,
         "version": node.version,
-        "running": node.running,
+        "running": running(node, now),
         "clock_offset_ms": node.clock_offset_ms,
         "queues": node.serving.queues.as_ref().map(|all| all.iter().map(QueueName::as_str).collect::<Vec<_>>()),
         "labels": labels_json(&node.serving.labels),
@@ -191,7 +192,7 @@ fn node_row(
         Cell::new(state).coloured(colour),
         Cell::maybe(node.started_at.map(|at| shown(at, local))),
         Cell::maybe(node.last_seen.map(|at| when.passed(at))),
-        Cell::maybe(node.running.map(|count| count.to_string())),
+        Cell::maybe(running(node, when.now).map(|count| count.to_string())),
         Cell::new(queues(node).unwrap_or_else(|| "all".to_owned())),
         Cell::maybe(Some(labels(node)).filter(|labels| !labels.is_empty())),
         Cell::maybe(at_limit).coloured(Colour::Yellow),

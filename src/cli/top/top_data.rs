@@ -14,7 +14,7 @@ use crate::cli::render::{
     Colour, Console, Detail, JobView, Relative, RunView, facts_in_words, one_line, safe_text,
     shown_in, span, view_jobs,
 };
-use crate::cli::state::nodes_verb::is_present;
+use crate::cli::state::node_presence::is_present;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::queue::gate::Gate;
 use crate::domain::time::unix_millis::UnixMillis;
@@ -168,14 +168,14 @@ async fn due(
     jobs.sort_by_key(|job| job.next_start().map_or((true, None), |(at, _)| (false, Some(at))));
     let row = |job: JobView| {
         let next = job.next_start();
-        let (state, colour) = job.state_word();
+        let (state, colour) = job.state_words();
         let cells = [
             next.map_or_else(|| "-".to_owned(), |(at, _)| when.left(at)),
             next.map_or_else(
                 || "-".to_owned(),
                 |(at, _)| shown_in(Detail::Brief, at, zone, when.now),
             ),
-            state.to_owned(),
+            state,
             job.record.lane.queue().as_str().to_owned(),
             job.record.name.as_str().to_owned(),
         ];

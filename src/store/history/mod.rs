@@ -1,6 +1,7 @@
 //! Ended runs in Redis: history, ledger, output and retention.
 
 pub(crate) mod history_ledger;
+pub(crate) mod known_runs;
 pub(crate) mod output_index;
 pub(crate) mod outputs;
 pub(crate) mod retention;

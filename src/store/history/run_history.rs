@@ -164,6 +164,11 @@ impl Store {
         self.run_ids(&self.keys.catch_up(job), 1_000).await
     }
 
+    /// Lists the dead letters of all jobs, oldest first, at most `limit`.
+    pub async fn list_dead(&self, limit: usize) -> Result<Vec<RunId>, StoreError> {
+        self.run_ids(&self.keys.dead(), limit).await
+    }
+
     pub(crate) async fn run_ids(
         &self,
         index: &str,

@@ -327,7 +327,7 @@ impl Store {
     }
 
     /// Returns the answers of a pipeline. A command on a key of the wrong type has the answer nil.
-    pub(super) async fn well_typed(
+    pub(in crate::store) async fn well_typed(
         &self,
         pipeline: &mut redis::Pipeline,
     ) -> Result<Vec<Value>, StoreError> {

@@ -525,7 +525,7 @@ fn show_and_doctor_report_a_notice_that_cannot_be_signed_while_it_retries() {
     }
     // It says what it is and by whom.
     let shown = host.ctl.run(&["show", "a/on_failure"]).good().stdout;
-    assert!(shown.contains("source      the notices of job a"), "{shown}");
+    assert!(shown.contains("source        the notices of job a"), "{shown}");
     let reported = host.ctl.run(&["explain", id]).good().stdout;
     assert!(!reported.contains("set with schedctl add"), "{reported}");
 }

@@ -129,6 +129,7 @@ fn terminal(redis: &TestRedis) -> Schedctl {
 #[test]
 fn a_watched_list_is_drawn_in_its_place_and_the_terminal_given_back() {
     let bench = Bench::start();
+    bench.node.beat("");
     bench.add(&["--name", "a", "--in", "1h", "--", "x"]);
     let mut session = Session::start(&terminal(&bench.redis), (80, 10), "list --watch=500ms");
     session.wait_for("1 job\u{1b}[K\u{1b}[J");
@@ -366,6 +367,7 @@ fn a_bulk_add_that_is_broken_off_leaves_nothing_of_its_bar() {
 #[test]
 fn a_long_bulk_add_shows_how_far_it_is_on_a_terminal_only_and_leaves_nothing() {
     let bench = Bench::start();
+    bench.node.beat("");
     // A slow writer: the bar appears only when the adding takes a while.
     let slow = |flags: &str| {
         let line = r#"{\"shell\": \"x\"}"#;

@@ -12,6 +12,7 @@ mod live_views;
 mod queueing;
 mod readme_tour;
 mod runs;
+mod tables;
 mod terminal;
 mod transcripts;
 

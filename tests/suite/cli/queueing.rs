@@ -380,7 +380,7 @@ fn a_job_whose_queue_is_paused_says_so_in_list_and_show() {
     assert_eq!(ctl.run(&["list", "--json"]).good().json()[0]["queue_paused"], json!(true));
     let shown = ctl.run(&["show", "held"]).good().stdout;
     assert!(
-        shown.contains("blocked     queue default has been paused since ")
+        shown.contains("blocked       queue default has been paused since ")
             && shown.contains("queue resume default"),
         "{shown}"
     );
@@ -391,7 +391,7 @@ fn a_job_whose_queue_is_paused_says_so_in_list_and_show() {
         .arg(0)
         .query::<Vec<String>>(&mut redis.connection());
     let shown = ctl.run(&["show", &by_hand.unwrap()[0]]).good().stdout;
-    assert!(shown.contains("blocked     queue default has been paused since "), "{shown}");
+    assert!(shown.contains("blocked       queue default has been paused since "), "{shown}");
     ctl.run(&["queue", "resume", "default"]).good();
     assert!(!ctl.run(&["show", "held"]).good().stdout.contains("paused since"));
     assert_eq!(ctl.run(&["list", "--json"]).good().json()[0]["queue_paused"], json!(false));

@@ -120,6 +120,7 @@ fn a_narrow_terminal_or_none_loses_nothing() {
 #[test]
 fn a_count_is_said_on_a_terminal_only_and_that_there_is_nothing_always() {
     let bench = Bench::start();
+    bench.node.beat("");
     assert!(bench.ctl.run_on_terminal(&["list"]).good().stdout.contains("no jobs"));
     let empty = bench.ctl.run(&["list"]).good();
     assert_eq!((empty.stdout.as_str(), empty.stderr.as_str()), ("", "no jobs\n"));

@@ -123,6 +123,11 @@ impl RunId {
         self.due
     }
 
+    /// Returns the word behind `~` in the id, or `None` for a regular run.
+    pub fn word(&self) -> Option<&str> {
+        self.manual.as_deref()
+    }
+
     /// Returns true if the run is not regular: a manual run, a backfill run, a rerun or an
     /// `@reboot` run.
     pub fn is_manual(&self) -> bool {

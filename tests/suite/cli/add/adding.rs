@@ -272,6 +272,7 @@ fn every_rule_that_can_be_given_is_kept() {
 #[test]
 fn anchor_start_and_end_take_the_times_people_say_and_report_what_was_understood() {
     let bench = Bench::start();
+    bench.node.beat("");
     let every = [
         "--every",
         "1h",

@@ -10,6 +10,7 @@ use crate::support::host::proxy::{Loss, Proxy};
 #[test]
 fn good_lines_go_in_and_bad_ones_are_reported_with_their_number() {
     let bench = Bench::start();
+    bench.node.beat("");
     let input = b"{\"name\": \"a\", \"in\": \"1h\", \"command\": [\"x\"]}\n\
         \n\
         nonsense\n\
@@ -36,6 +37,7 @@ fn good_lines_go_in_and_bad_ones_are_reported_with_their_number() {
 #[test]
 fn what_is_doubtful_of_a_line_is_reported_with_its_number_and_only_so_often() {
     let bench = Bench::start();
+    bench.node.beat("");
     let input = r#"{"name": "a", "shell": "x", "every": "1h", "ping_url": "https://hc.example/{jobb}"}
 {"name": "b", "shell": "x", "user": "no-such-user"}
 {"name": "c", "shell": "x", "not_while": ["nobody", "later"]}
@@ -84,6 +86,7 @@ fn what_is_doubtful_of_a_line_is_reported_with_its_number_and_only_so_often() {
 #[test]
 fn a_past_time_of_a_line_that_does_not_run_is_named_in_a_warning() {
     let bench = Bench::start();
+    bench.node.beat("");
     let (a, b) = ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z");
     let (old, new) = ("2026-01-01T00:00:00.000Z", "2026-01-02T00:00:00.000Z");
     let input = format!(
@@ -187,6 +190,7 @@ fn a_redis_that_takes_its_time_for_a_batch_is_waited_for() {
 #[test]
 fn a_batch_whose_answer_is_lost_is_asked_for_again_and_nothing_is_added_twice() {
     let bench = Bench::start();
+    bench.node.beat("");
     for (loss, from) in [(Loss::Cut, 0), (Loss::Silence, 10)] {
         let proxy = Proxy::to(&bench.redis);
         proxy.lose_answer_to(&format!("j{}", from + 3), loss);

@@ -247,6 +247,7 @@ fn a_named_debounced_job_that_runs_gets_one_more_run() {
 #[test]
 fn an_add_with_a_key_and_without_a_time_says_that_it_runs_only_when_asked() {
     let bench = Bench::start();
+    bench.node.beat("");
     for how in [&["--throttle", "t", "--unique-for", "1h"][..], &["--unique", "u"]] {
         let added = bench.try_add(&[how, &TRUE].concat()).good();
         let name = added.stdout.trim_end();
@@ -260,6 +261,7 @@ fn an_add_with_a_key_and_without_a_time_says_that_it_runs_only_when_asked() {
 #[test]
 fn a_throttled_add_within_the_time_is_dropped_quietly() {
     let bench = Bench::start();
+    bench.node.beat("");
     let add = ["--in", "0s", "--throttle", "mail", "--unique-for", "1h"];
     let first = bench.add(&[&add[..], &TRUE].concat());
     let second = bench.try_add(&add).good();
@@ -282,6 +284,7 @@ fn a_throttled_add_within_the_time_is_dropped_quietly() {
 #[test]
 fn lines_are_counted_as_added_and_as_there_already() {
     let bench = Bench::start();
+    bench.node.beat("");
     let input = b"{\"name\": \"a\", \"shell\": \"x\", \"unique\": \"k\", \"in\": \"1h\"}\n\
         {\"name\": \"b\", \"shell\": \"x\", \"unique\": \"k\", \"in\": \"1h\"}\n\
         {\"name\": \"c\", \"shell\": \"x\", \"unique\": {\"key\": \"d\", \"mode\": \"debounce\"}, \"in\": \"1h\"}\n\
@@ -401,7 +404,7 @@ fn any_text_a_user_can_read_is_a_key_and_show_prints_it() {
         assert_eq!(shown["definition"]["unique"]["key"], *key);
     }
     let shown = bench.ctl.run(&["show", "j0"]).good().stdout;
-    let line = "unique      \"Kunde Müller / 7\", until the job is over; a second add is refused";
+    let line = "unique        \"Kunde Müller / 7\", until the job is over; a second add is refused";
     assert!(shown.lines().any(|shown| shown == line), "{shown}");
     bench.ctl.run(&["doctor"]).good();
 }

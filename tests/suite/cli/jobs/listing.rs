@@ -41,7 +41,7 @@ fn jobs_are_listed_by_their_next_time_with_every_field() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(
         lines[0].split_whitespace().collect::<Vec<_>>(),
-        ["NEXT", "IN", "LAST", "AGO", "STATE", "JOB"]
+        ["NEXT", "IN", "LAST", "RESULT", "STATE", "SCHEDULE", "JOB"]
     );
     assert!(lines[1].ends_with("near") && lines[3].ends_with('m'), "{text}");
     assert_eq!(bench.ctl.run(&["list", "--no-headers"]).stdout.lines().count(), 3);
@@ -162,6 +162,7 @@ fn fifteen_hundred_jobs_are_listed_in_pages_without_a_gap() {
 #[test]
 fn a_reader_that_goes_after_one_line_harms_nothing() {
     let bench = Bench::start();
+    bench.node.beat("");
     let input =
         lines(0..3_000, |n| format!("{{\"name\": \"j{n}\", \"in\": \"1h\", \"shell\": \"x\"}}"));
     bench.ctl.run_with_input(&["add", "--stdin", "--quiet"], input.as_bytes()).good();

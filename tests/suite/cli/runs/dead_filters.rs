@@ -114,7 +114,7 @@ fn every_run_named_is_tried_and_what_cannot_be_is_said_with_what_to_do() {
     let several = bench.ctl.run(&["retry", &f, &s, &t]);
     several.refused(4, &[&s, "succeeded", &format!("run it again with schedctl rerun {s}")]);
     assert_eq!(several.stdout, format!("run {f} is ready again\nrun {t} is ready again\n"));
-    bench.ctl.run(&["retry", "l@1"]).refused(3, &[&format!("similar ids: {l}")]);
+    bench.ctl.run(&["retry", "l@9"]).refused(3, &["no run l@9"]);
     bench.ctl.run(&["retry", "nosuch@1"]).refused(3, &["nosuch"]);
     bench.ctl.run(&["retry"]).refused(2, &["ids of runs, or --dead", "schedctl retry --help"]);
     bench.ctl.run(&["retry", &l, "--dead"]).refused(2, &["--dead"]);

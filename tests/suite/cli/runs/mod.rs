@@ -5,6 +5,7 @@ pub(crate) mod cancelling;
 pub(crate) mod dead;
 pub(crate) mod dead_filters;
 pub(crate) mod following;
+pub(crate) mod naming;
 pub(crate) mod played;
 pub(crate) mod rerunning;
 pub(crate) mod running;

@@ -35,7 +35,7 @@ fn a_group_s_gap_and_patience_are_reported_to_those_that_wait_for_them() {
     let run =
         eye.ask(eye.store().list_open(&"two".parse().unwrap())).unwrap().remove(0).to_string();
     let shown = ctl.run(&["show", &run]).good().stdout;
-    assert!(shown.contains("gate        The gap of 20m ends on "), "{shown}");
+    assert!(shown.contains("gate          The gap of 20m ends on "), "{shown}");
     assert!(shown.contains(". The turn belongs to job one, which has no waiting run"), "{shown}");
     let opens = || {
         let group = ctl.run(&["groups", "--json"]).good().json()[0].clone();

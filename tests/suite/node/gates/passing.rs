@@ -123,13 +123,13 @@ fn what_a_run_waits_for_is_shown_and_a_job_taken_out_says_of_no_run_that_goes_on
             .filter(|shown| shown.contains("waits for key a b"))
     };
     let shown = until("one waits", LONG, waits);
-    for line in ["key         a b, 1 at once, 9/1m with a burst of 9", "not while   c, d"] {
+    for line in ["key           a b, 1 at once, 9/1m with a burst of 9", "not while     c, d"] {
         assert!(shown.contains(line), "{line}: {shown}");
     }
     let line = shown.lines().find(|line| line.contains("waits for key a b")).unwrap();
     let run = line.split_whitespace().find(|word| word.starts_with("w@")).unwrap();
     let shown = ctl.run(&["show", run]).good().stdout;
-    assert!(shown.contains("waiting for key a b"), "{shown}");
+    assert!(shown.contains("waiting for   key a b"), "{shown}");
     let said = ctl.run(&["cancel", "w"]).good().stdout;
     assert_eq!(said.trim_end(), "job w cancelled");
 }

@@ -67,7 +67,7 @@ fn a_failure_is_reported_in_the_end_only_and_a_success_after_it_as_recovered() {
     );
     assert!(names(&["--all"]).contains(&"work/on_failure".to_owned()));
     let shown = ctl.run(&["show", "work"]).good().stdout;
-    assert!(shown.contains("on failure  /bin/sh -c "), "{shown}");
+    assert!(shown.contains("on failure    /bin/sh -c "), "{shown}");
     let shown = ctl.run(&["show", &ended.run.to_string(), "--json"]).good().json();
     assert_eq!(
         (&shown["state"], &shown["late_ms"], &shown["queue"]),
@@ -86,7 +86,7 @@ fn a_failure_is_reported_in_the_end_only_and_a_success_after_it_as_recovered() {
         ctl.run(&["show", &about])
             .good()
             .stdout
-            .contains("notice      on_failure, sent by work/on_failure@")
+            .contains("notice        on_failure, sent by work/on_failure@")
     );
     desk.assert_sound();
 }
@@ -314,7 +314,7 @@ fn unreadable_notices_delay_none_behind_them_and_a_corrupt_output_is_left_out() 
     let shown = ctl.run(&["show", "newer"]).stdout;
     assert!(
         shown.contains(
-            "suppressed  7 on_failure (too many notices waited; one later notice of each kind reports the number)"
+            "suppressed    7 on_failure (too many notices waited; one later notice of each kind reports the number)"
         ),
         "{shown}"
     );

@@ -1,0 +1,41 @@
+//! The presence of nodes: a schedd that runs, or a warning that none does.
+
+use crate::cli::render::{Console, Relative};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::engine::GONE_AFTER;
+use crate::store::{NodeRecord, Store};
+
+/// Returns true if the node was seen within [`GONE_AFTER`] before `now`, so it counts as running.
+pub(crate) fn is_present(node: &NodeRecord, now: UnixMillis) -> bool {
+    node.last_seen.is_some_and(|seen| now.since(seen) <= GONE_AFTER)
+}
+
+/// Prints a warning if no schedd runs, unless `--quiet` is given. A failed read is ignored, because the verb itself reports an
+/// outage of Redis.
+pub(crate) async fn warn_if_none_runs(store: &Store, console: &mut Console) {
+    if let Ok((now, nodes)) = store.list_nodes().await {
+        warn_if_none_of(&nodes, now, store, console);
+    }
+}
+
+/// Prints a warning if none of these nodes, which are listed by their last heartbeat, runs. Prints
+/// nothing if `--quiet` is given.
+pub(crate) fn warn_if_none_of(
+    nodes: &[NodeRecord],
+    now: UnixMillis,
+    store: &Store,
+    console: &mut Console,
+) {
+    if console.is_quiet() || nodes.iter().any(|node| is_present(node, now)) {
+        return;
+    }
+    let seen = |node: &NodeRecord| {
+        let ago = Relative { now }.passed(node.last_seen?);
+        Some(format!(" (node {} was last seen {ago})", node.name))
+    };
+    console.warn(&format!(
+        "no schedd is running in namespace {}{}; runs start when a schedd runs",
+        store.namespace(),
+        nodes.first().and_then(seen).unwrap_or_default()
+    ));
+}
