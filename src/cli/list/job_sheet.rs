@@ -88,7 +88,10 @@ impl Sheet {
     fn end(self, which: &str, console: &mut Console) {
         if console.is_json() {
             self.array.end(console);
-        } else if self.count == 0 {
+            return;
+        }
+        console.note_zone(&self.local);
+        if self.count == 0 {
             console.note("no jobs");
         } else if console.is_terminal() {
             match self.count {

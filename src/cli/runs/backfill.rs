@@ -36,8 +36,8 @@ other, oldest first. Each run waits for an open run of the job, unless overlap o
 
 An occurrence is not backfilled if it succeeded, is not due yet, has not ended, or was already
 backfilled with any result; use rerun or retry instead. The values of --from and --to are times as
-for add --at, in the job's zone, or durations before now. A time of day or a weekday without a date
-means the last one before now. The time --from is included, the time --to is not.";
+for add --at, in the zone of this host, or durations before now. A time of day or a weekday without
+a date means the last one before now. The time --from is included, the time --to is not.";
 
 /// Adds runs for the past occurrences of a job between two times.
 #[derive(Debug, clap::Args)]
@@ -91,13 +91,14 @@ pub(crate) async fn backfill(
         )));
     }
     let zone = definition.timetable.zone().clone();
-    let window = window(args, store.now().await?, &zone)?;
+    let local = Zone::of_host();
+    let window = window(args, store.now().await?, &local)?;
     let most = usize::try_from(args.max).unwrap_or(usize::MAX);
     let plan = backfill_plan::plan(&store, &definition, window, most).await?;
     let planted = if args.dry_run { 0 } else { plant(&store, &name, &plan.runs).await? };
     report(args, &name, &plan, planted, &zone, console);
     if plan.runs.is_empty() && plan.cut_at.is_none() {
-        let (from, to) = (shown(window.from, &zone), shown(window.to, &zone));
+        let (from, to) = (shown(window.from, &local), shown(window.to, &local));
         console.note(&format!("no occurrences of job {name} to backfill between {from} and {to}"));
     }
     Ok(0)
@@ -169,7 +170,8 @@ fn report(
             "continue_from": plan.cut_at.map(|at| rfc3339(at, zone)),
         }));
     } else if args.dry_run {
-        times.for_each(|at| console.line(&format!("{}  {at}", shown(at, zone))));
+        let local = Zone::of_host();
+        times.for_each(|at| console.line(&format!("{}  {at}", shown(at, &local))));
     } else if !console.is_quiet() {
         let runs = if planted == 1 { "1 run".to_owned() } else { format!("{planted} runs") };
         console

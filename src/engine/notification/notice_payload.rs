@@ -120,7 +120,7 @@ pub fn said_now(subject: Option<JobRecord>, kind: NoticeKind) -> Option<JobSpec>
 /// Returns the time zone of a run's job, and the causes why the run did not start in time. The
 /// causes are those of `schedctl explain`. Returns `None` if the job is gone.
 async fn why_late(store: &Store, run: &RunId) -> Result<Option<(Zone, Vec<String>)>, StoreError> {
-    let facts = Box::pin(gather(store, run.job(), &Ask::Run(run.clone()))).await?;
+    let facts = Box::pin(gather(store, run.job(), &Ask::Run(run.clone()), None)).await?;
     Ok(facts.map(|facts| {
         (facts.zone.clone(), causes(&facts).iter().map(|cause| cause.text.clone()).collect())
     }))

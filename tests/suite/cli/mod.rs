@@ -12,6 +12,7 @@ mod live_views;
 mod queueing;
 mod runs;
 mod terminal;
+mod times;
 mod transcripts;
 
 use crate::support::ctl::Schedctl;

@@ -106,6 +106,7 @@ pub(super) fn facts(subject: Subject) -> Facts {
         name: "j".parse().unwrap(),
         now: s(900),
         zone: Zone::utc(),
+        local: Zone::utc(),
         job: Some(job),
         subject,
         audit_log: Vec::new(),
