@@ -39,7 +39,7 @@ impl CgroupSetup {
             ),
             (None, why) => {
                 info!(
-                    "Runs have no cgroups, so this node does not enforce the limits memory, cpu and pids of jobs: {}.",
+                    "The limits memory, cpu and pids of jobs are off: {}.",
                     why.unwrap_or_default()
                 );
             }

@@ -9,9 +9,11 @@ use super::failure::CliFailure;
 use super::global::Global;
 use super::jobs::run_name::TargetName;
 use super::jobs::target::{Target, find_run, no_such_job};
-use super::render::{Console, rfc3339, zone_of_job};
-use super::runs::past_time::parse_past;
+use super::next::zone_of;
+use super::render::{Console, rfc3339};
+use super::runs::past_time::parse_past_or_skipped;
 use crate::domain::explain::{Facts, Subject, judge};
+use crate::domain::time::zone::Zone;
 use crate::engine::explanation::{Ask, gather};
 
 const EXAMPLES: &str = "\
@@ -27,9 +29,10 @@ outcome: how the run ended, or what the run waits for. nodes: what each node did
 timing: if the run started within 1 s after its due time, and the reason if not. rule: the rule that
 decided, and where the rule is set. next: the next run.
 
-The value of --at is a time as for add --at, in the job's zone. A time of day or a weekday without a
-date means the last one before now. Without --at and --last, the present state of the job is
-explained.";
+The value of --at is a time as for add --at, or as the outputs of schedctl have it. A time without a
+zone is in the zone of this host. A time of day or a weekday without a date means the last one
+before now. A time that the clock skips means the end of the gap. Without --at and --last, the
+present state of the job is explained, or the only run of a one-shot.";
 
 /// Explains in plain words why a run did or did not start when it was due, even for jobs that are
 /// no longer defined.
@@ -45,6 +48,9 @@ pub(crate) struct ExplainArgs {
     /// Explain the last occurrence
     #[arg(long)]
     last: bool,
+    /// Zone of --at and of the printed times [default: the zone of this host]
+    #[arg(long, value_name = "ZONE")]
+    tz: Option<String>,
 }
 
 /// Prints why a run did or did not start. The target is a run, the last or a given occurrence of a
@@ -61,6 +67,7 @@ pub(crate) async fn explain(
             "--at and --last select a run of a job: found run {run}, wanted the name of a job such as {job}"
         )));
     }
+    let local = args.tz.as_deref().map(zone_of).transpose()?.unwrap_or_else(Zone::of_host);
     let store = connect(global, console).await?;
     let (name, ask) = match target.find(&store).await? {
         Target::Run(run) => {
@@ -70,7 +77,9 @@ pub(crate) async fn explain(
                 // The ledger, a skipped range or a backfill may explain what happened to a run
                 // without a record.
                 Err(failure @ CliFailure::NotFound(_)) => {
-                    match Box::pin(gather(&store, &job, &Ask::Run(run.clone()))).await? {
+                    match Box::pin(gather(&store, &job, &Ask::Run(run.clone()), Some(&local)))
+                        .await?
+                    {
                         Some(Facts {
                             subject:
                                 Subject::NotDue { .. }
@@ -90,10 +99,9 @@ pub(crate) async fn explain(
         Target::Job(name) => {
             let ask = match &args.at {
                 Some(text) => {
-                    let zone = zone_of_job(&store, &name).await;
-                    let at = parse_past(text, store.now().await?, &zone)
+                    let at = parse_past_or_skipped(text, store.now().await?, &local)
                         .map_err(|error| CliFailure::Invalid(format!("--at: {error}")))?;
-                    console.note(&format!("at {} ({})", rfc3339(at.at, &zone), zone.name()));
+                    console.note(&format!("at {} ({})", rfc3339(at.at, &local), local.name()));
                     if let Some(note) = &at.note {
                         console.note(note);
                     }
@@ -105,7 +113,7 @@ pub(crate) async fn explain(
             (name, ask)
         }
     };
-    let Some(facts) = Box::pin(gather(&store, &name, &ask)).await? else {
+    let Some(facts) = Box::pin(gather(&store, &name, &ask, Some(&local))).await? else {
         return Err(no_such_job(&store, &name).await);
     };
     let findings = judge(&facts);

@@ -25,9 +25,9 @@ fn word(part: Part) -> &'static str {
 pub(super) fn text(facts: &Facts, findings: &[Finding], console: &mut Console) {
     let what = match (facts.at(), facts.run()) {
         (Some(at), Some(run)) if run.run.is_manual() => {
-            format!("{}, requested {}", run.run, shown(at, &facts.zone))
+            format!("{}, requested {}", run.run, shown(at, &facts.local))
         }
-        (Some(at), _) => format!("{} at {}", facts.name, shown(at, &facts.zone)),
+        (Some(at), _) => format!("{} at {}", facts.name, facts.shown_for_job(at)),
         (None, _) => facts.name.to_string(),
     };
     line("job", &what, console);

@@ -119,6 +119,12 @@ fn without_a_time_to_come(name: &JobName, spec: &JobSpec, now: UnixMillis) -> Op
         .latest_in(UnixMillis::EPOCH, now)
         .map(|at| format!(": the last was {}", rfc3339(at, table.zone())));
     let last = last.unwrap_or_default();
+    // A node does not add such a job, and removes a job that becomes such a job.
+    if table.is_one_shot() {
+        return Some(format!(
+            "jobs.{name}: no future time{last}; schedd does not add a job whose only time is past, and removes a job that an edit gives such a time"
+        ));
+    }
     Some(format!("jobs.{name}: no future time{last}; the job runs only by schedctl run {name}"))
 }
 

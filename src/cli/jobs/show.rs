@@ -16,7 +16,7 @@ use crate::cli::render::JobState;
 use crate::cli::render::{
     Console, JobView, Relative, RunTable, RunView, Zones, action_line, attempts_json,
     attempts_table, day_rules, effective, one_line, paused_queue_words, policy_lines, queue_words,
-    rfc3339, running_jobs, shown, view_jobs, view_runs,
+    rfc3339, running_jobs, shown, shown_elsewhere, view_jobs, view_runs,
 };
 use crate::cli::runs::open_runs::open_runs;
 use crate::cli::runs::short_ids::ShortIds;
@@ -25,8 +25,9 @@ use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::{JobName, RunId, RunKind};
 use crate::domain::queue::gate::Gate;
 use crate::domain::run::run_state::RunState;
+use crate::domain::schedule::clock_notes::clock_notes;
 use crate::domain::schedule::schedule_form::Schedule;
-use crate::domain::schedule::timetable::skipped_count;
+use crate::domain::schedule::timetable::{Timetable, skipped_count};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::wording::span;
 use crate::domain::time::zone::Zone;
@@ -238,7 +239,7 @@ fn job_text(
             field("", &rule, console);
         }
         if let Some(retry) = job.retry.as_ref().filter(|_| job.state() == JobState::Retrying) {
-            let at = shown(retry.at, timetable.zone());
+            let at = shown(retry.at, &local);
             let which = match retry.run.kind() {
                 _ if record.name.is_hidden() => "retry of a notice",
                 RunKind::Manual | RunKind::Rerun => "retry of a manual run",
@@ -246,7 +247,7 @@ fn job_text(
             };
             field("next", &format!("{at} ({}), {which}", when.either(retry.at)), console);
         }
-        next_lines(upcoming, timetable.zone(), when, console);
+        next_lines(upcoming, timetable, &local, when, console);
         if let Some(paused) = &job.paused_queue {
             field("blocked", &paused_queue_words(record.lane.queue(), paused, &local), console);
         }
@@ -301,10 +302,27 @@ fn source_words(job: &JobView) -> String {
     }
 }
 
-fn next_lines(upcoming: &[UnixMillis], zone: &Zone, when: Relative, console: &mut Console) {
+/// Prints the next times of a job in the zone `local`. A time comes with the time in the job's zone
+/// if its schedule follows another clock, and with the notes on clock changes.
+fn next_lines(
+    upcoming: &[UnixMillis],
+    table: &Timetable,
+    local: &Zone,
+    when: Relative,
+    console: &mut Console,
+) {
+    let goes_by_clocks = !table.by_wall_clocks().is_empty();
+    let mut after = when.now;
     for (index, at) in upcoming.iter().enumerate() {
         let word = if index == 0 { "next" } else { "" };
-        field(word, &format!("{} ({})", shown(*at, zone), when.either(*at)), console);
+        let elsewhere = shown_elsewhere(*at, local, table.zone()).filter(|_| goes_by_clocks);
+        let elsewhere = elsewhere.map(|time| format!(", {time}")).unwrap_or_default();
+        let notes = clock_notes(table, after.min(*at), *at, local);
+        let notes =
+            if notes.is_empty() { String::new() } else { format!(", {}", notes.join("; ")) };
+        let text = format!("{} ({}{elsewhere}){notes}", shown(*at, local), when.either(*at));
+        field(word, &text, console);
+        after = *at;
     }
 }
 

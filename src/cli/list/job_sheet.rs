@@ -111,7 +111,8 @@ impl Sheet {
         };
         let result = last.map(|run| run.state.as_str().replace('_', " "));
         let reason = last.and_then(|run| {
-            RunView { record: run.clone(), zone: Zone::utc(), let_in: None }.reason()
+            RunView { record: run.clone(), zone: Zone::utc(), let_in: None, skip_cause: None }
+                .reason()
         });
         JobRow {
             next: shown(next),
@@ -139,7 +140,10 @@ impl Sheet {
         }
         if console.is_json() {
             self.array.end(console);
-        } else if self.count == 0 {
+            return;
+        }
+        console.note_zone(&self.local);
+        if self.count == 0 {
             console.note(if wanted.filters() { "no jobs match the filters" } else { "no jobs" });
         } else if console.is_terminal() {
             match self.count {

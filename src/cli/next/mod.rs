@@ -73,12 +73,9 @@ pub(crate) async fn next(
             ));
         }
     };
-    let from_zone = zone.clone().unwrap_or_else(|| match found.planned.as_slice() {
-        [only] => only.timetable.zone().clone(),
-        _ => Zone::of_host(),
-    });
+    let local = zone.clone().unwrap_or_else(Zone::of_host);
     let said = args.from.as_deref().map(|text| {
-        parse_instant(text, found.now, &from_zone)
+        parse_instant(text, found.now, &local)
             .map_err(|error| CliFailure::at_time("--from", text, &error))
     });
     let said = said.transpose()?;
@@ -96,11 +93,11 @@ pub(crate) async fn next(
     if times.is_empty() {
         return Err(CliFailure::Invalid(format!(
             "{what} has no time after {} and before 2100",
-            shown(from, &from_zone)
+            shown(from, &local)
         )));
     }
     if let Some(Instant { at, note }) = said.filter(|_| !console.is_json()) {
-        console.note(&format!("times after {} ({})", rfc3339(at, &from_zone), from_zone.name()));
+        console.note(&format!("times after {} ({})", rfc3339(at, &local), local.name()));
         if let Some(note) = note {
             console.note(&note);
         }
@@ -108,6 +105,7 @@ pub(crate) async fn next(
     times.sort_by(|left, right| left.at.cmp(&right.at).then_with(|| left.job.cmp(&right.job)));
     report(
         &times,
+        &local,
         found.now,
         if args.file.is_some() { Style::OfJobs } else { Style::OfOne },
         args.long,

@@ -5,7 +5,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::planned_times::Planned;
-use crate::cli::render::{Cell, Console, JsonArray, Relative, Table, rfc3339, shown};
+use crate::cli::render::{
+    Cell, Console, JsonArray, Relative, Table, rfc3339, shown, shown_elsewhere,
+};
 use crate::domain::name::names::JobName;
 use crate::domain::schedule::clock_notes::clock_notes;
 use crate::domain::schedule::timetable::Timetable;
@@ -22,7 +24,7 @@ pub(super) struct Coming<'p> {
     planned: &'p Planned,
     /// The previous time of the timetable, or the start of the search.
     after: UnixMillis,
-    /// The zone in which the time is shown.
+    /// The zone of the time in JSON.
     zone: &'p Zone,
 }
 
@@ -33,8 +35,8 @@ pub(super) enum Style {
     OfJobs,
 }
 
-/// Returns the times of `planned` after `from`. The times are shown in `zone`, or else in the zone
-/// of the timetable.
+/// Returns the times of `planned` after `from`. In JSON, the times are in `zone`, or else in the
+/// zone of the timetable.
 pub(super) fn comings<'p>(
     planned: &'p Planned,
     zone: Option<&'p Zone>,
@@ -48,10 +50,19 @@ pub(super) fn comings<'p>(
 }
 
 impl Coming<'_> {
-    fn notes(&self) -> Vec<String> {
-        // A note describes a clock change in the job's own zone, which may differ from the zone of
-        // the table.
-        let mut notes = clock_notes(&self.planned.timetable, self.after, self.at, self.zone);
+    /// Returns the time in the zone of the timetable. Returns `None` if the timetable has no times
+    /// on a clock, or if the clock of `local` shows the same time.
+    fn elsewhere(&self, local: &Zone) -> Option<String> {
+        let table = &self.planned.timetable;
+        let tables = table.by_wall_clocks();
+        let zone = tables.first()?.zone();
+        shown_elsewhere(self.at, local, zone)
+    }
+
+    /// Returns the notes on the time for a reader with the clock of `local`.
+    fn notes(&self, local: &Zone) -> Vec<String> {
+        // A note describes a clock change in the job's own zone, which may differ from `local`.
+        let mut notes = clock_notes(&self.planned.timetable, self.after, self.at, local);
         let is_one_of = |table: &Timetable| {
             table.next_after(self.at.saturating_sub(Duration::from_millis(1))) == Some(self.at)
         };
@@ -68,7 +79,7 @@ impl Coming<'_> {
             "utc": self.at.to_string(),
             "relative_s": (self.at.as_i64() - now.as_i64()).div_euclid(1000),
             "zone": self.zone.name().as_str(),
-            "notes": self.notes(),
+            "notes": self.notes(self.zone),
         })
     }
 
@@ -81,9 +92,12 @@ impl Coming<'_> {
     }
 }
 
-/// Prints the times as a table or as JSON. `is_long` adds all fields to the JSON.
+/// Prints the times as a table in the zone `local`, or as JSON. `is_long` adds all fields to the
+/// JSON. The second column has the times in the zones of the schedules, if another clock decides
+/// one of them, and otherwise the times in UTC.
 pub(super) fn report(
     times: &[Coming<'_>],
+    local: &Zone,
     now: UnixMillis,
     style: Style,
     is_long: bool,
@@ -97,32 +111,34 @@ pub(super) fn report(
         return array.end(console);
     }
     let when = Relative { now };
-    let common = |time: &Coming<'_>| {
+    let elsewhere: Vec<Option<String>> = times.iter().map(|time| time.elsewhere(local)).collect();
+    let second = if elsewhere.iter().any(Option::is_some) { "BY ITS CLOCK" } else { "UTC" };
+    let common = |(time, elsewhere): &(&Coming<'_>, &Option<String>)| {
+        let second = match second {
+            "UTC" => Cell::new(time.at.to_string()),
+            _ => Cell::maybe(elsewhere.as_deref()),
+        };
         let left = Cell::new(when.either(time.at));
-        (
-            Cell::new(shown(time.at, time.zone)),
-            Cell::new(time.at.to_string()),
-            left,
-            Cell::new(time.notes().join("; ")),
-        )
+        (Cell::new(shown(time.at, local)), second, left, Cell::new(time.notes(local).join("; ")))
     };
+    let rows: Vec<(&Coming<'_>, &Option<String>)> = times.iter().zip(&elsewhere).collect();
     match style {
         Style::OfOne => {
-            let mut table = Table::new(["LOCAL", "UTC", "WHEN", "NOTES"]);
-            for page in times.chunks(PAGE) {
+            let mut table = Table::new(["LOCAL", second, "WHEN", "NOTES"]);
+            for page in rows.chunks(PAGE) {
                 let row = |time| {
-                    let (local, utc, left, notes) = common(time);
-                    [local, utc, left, notes]
+                    let (local, second, left, notes) = common(time);
+                    [local, second, left, notes]
                 };
                 table.page(&page.iter().map(row).collect::<Vec<_>>(), console);
             }
         }
         Style::OfJobs => {
-            let mut table = Table::new(["LOCAL", "UTC", "WHEN", "JOB", "NOTES"]);
-            for page in times.chunks(PAGE) {
-                let row = |time: &Coming<'_>| {
-                    let (local, utc, left, notes) = common(time);
-                    [local, utc, left, Cell::maybe(time.job.map(JobName::as_str)), notes]
+            let mut table = Table::new(["LOCAL", second, "WHEN", "JOB", "NOTES"]);
+            for page in rows.chunks(PAGE) {
+                let row = |time: &(&Coming<'_>, &Option<String>)| {
+                    let (local, second, left, notes) = common(time);
+                    [local, second, left, Cell::maybe(time.0.job.map(JobName::as_str)), notes]
                 };
                 table.page(&page.iter().map(row).collect::<Vec<_>>(), console);
             }

@@ -13,6 +13,7 @@ use super::escape::{one_line, safe_json};
 use super::time_words::Detail;
 use crate::cli::failure::{CliFailure, error_json};
 use crate::cli::global::Global;
+use crate::domain::time::zone::Zone;
 
 /// The minimum width of a terminal, in columns, on which tables show instants in full.
 const WIDE: u16 = 110;
@@ -121,6 +122,14 @@ impl Console {
     /// Returns true if standard output is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.is_terminal
+    }
+
+    /// Prints the name of the zone of the times in a table, if the table shows times in the brief
+    /// form, which has no zone. The head of a screen names the zone itself.
+    pub(crate) fn note_zone(&mut self, zone: &Zone) {
+        if self.detail == Detail::Brief && matches!(self.out, Sink::Stdout(_)) {
+            self.note(&format!("times in {}", zone.name()));
+        }
     }
 
     /// Returns the form in which tables show instants: brief or full.

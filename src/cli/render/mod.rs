@@ -30,4 +30,4 @@ pub(crate) use lane_words::{labels_json, queue_words};
 pub(crate) use outcomes::Outcomes;
 pub(crate) use run_view::{RunTable, RunView, Zones, view_runs};
 pub(crate) use table::{Cell, Table};
-pub(crate) use time_words::{Detail, Relative, rfc3339, shown, shown_in, span};
+pub(crate) use time_words::{Detail, Relative, rfc3339, shown, shown_elsewhere, shown_in, span};

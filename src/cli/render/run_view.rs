@@ -15,16 +15,17 @@ use crate::cli::runs::short_ids::ShortIds;
 use crate::domain::name::names::{Fence, JobName, RunId, RunKind};
 use crate::domain::queue::gate::Gate;
 use crate::domain::run::run_state::RunState;
+use crate::domain::schedule::lateness::{Due, SkipCause, skip_cause};
 use crate::domain::schedule::timetable::skipped_count;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 use crate::engine::Definition;
 use crate::store::{LetIn, RunRecord, Store};
 
-/// A cache for the zones of jobs. Each zone is read once.
+/// A cache for the definitions of jobs, which have the zones. Each definition is read once.
 #[derive(Debug, Default)]
 pub(crate) struct Zones {
-    known: BTreeMap<JobName, Option<Zone>>,
+    known: BTreeMap<JobName, Option<Definition>>,
 }
 
 impl Zones {
@@ -37,8 +38,7 @@ impl Zones {
         let records = store.read_jobs(&names).await?;
         for (name, record) in names.into_iter().zip(records) {
             let definition = record.ok().flatten().and_then(|record| Definition::of(record).ok());
-            self.known
-                .insert(name, definition.map(|definition| definition.timetable.zone().clone()));
+            self.known.insert(name, definition);
         }
         Ok(())
     }
@@ -54,6 +54,8 @@ pub(crate) struct RunView {
     /// A phrase about the run's place at a gate. `None` if the run has started, or never had a
     /// place.
     pub(crate) let_in: Option<String>,
+    /// The rule because of which the run was skipped as missed. `None` if it is not known.
+    pub(crate) skip_cause: Option<SkipCause>,
 }
 
 /// Returns the given runs, each with the zone of its job and its place at a gate. Zones that are
@@ -65,15 +67,34 @@ pub(crate) async fn view_runs(
 ) -> Result<Vec<RunView>, CliFailure> {
     zones.read_for(store, &runs).await?;
     let let_in = forget_gates_passed(store, &mut runs).await?;
-    let zone_of = |run: &RunRecord| {
-        zones.known.get(run.run.job()).cloned().flatten().unwrap_or_else(Zone::utc)
-    };
-    let view = |(record, let_in): (RunRecord, Option<String>)| RunView {
-        zone: zone_of(&record),
-        record,
-        let_in,
+    let view = |(record, let_in): (RunRecord, Option<String>)| {
+        let definition = zones.known.get(record.run.job()).and_then(Option::as_ref);
+        RunView {
+            zone: definition.map_or_else(Zone::utc, |known| known.timetable.zone().clone()),
+            skip_cause: definition.and_then(|known| cause_of_skip(known, &record)),
+            record,
+            let_in,
+        }
     };
     Ok(runs.into_iter().zip(let_in).map(view).collect())
+}
+
+/// Returns the rule because of which a run was skipped as missed. Returns `None` for any other run,
+/// and if the present definition of the job does not skip the run.
+fn cause_of_skip(definition: &Definition, record: &RunRecord) -> Option<SkipCause> {
+    let is_missed = record.state == RunState::Skipped && record.reason.as_deref() == Some("missed");
+    let Definition { spec, timetable, .. } = definition;
+    skip_cause(Due {
+        timetable,
+        since: definition.record.since,
+        taken: record.run.due(),
+        catch_up: &spec.catch_up,
+        skip_if_late: spec.shape.skip_if_late,
+        late_after: spec.late_after,
+        due: record.run.due(),
+        not_before: definition.not_before(),
+        now: record.finished_at.filter(|_| is_missed)?,
+    })
 }
 
 /// Clears the outdated `waiting_for` of each run that is no longer a waiter of its gate and so
@@ -223,7 +244,15 @@ impl RunView {
     }
 
     fn reason_with_count(&self) -> Option<String> {
-        match (self.reason(), self.record.skipped) {
+        let reason = self.reason().map(|reason| match self.skip_cause {
+            Some(SkipCause::NewerDue(_)) => format!("{reason}: a newer occurrence was due"),
+            Some(SkipCause::TooMany) => format!("{reason}: more than max_count were due"),
+            Some(SkipCause::OlderThanMaxAge(_)) => format!("{reason}: older than max_age"),
+            Some(SkipCause::OlderThanSkipIfLate(_)) => format!("{reason}: skip_if_late"),
+            Some(SkipCause::Late) => format!("{reason}: later than late_after"),
+            None => reason,
+        });
+        match (reason, self.record.skipped) {
             (Some(reason), Some((_, count))) if count > 1 => {
                 Some(format!("{reason}, {} occurrences", skipped_count(count)))
             }
@@ -244,17 +273,21 @@ impl RunView {
 pub(crate) struct RunTable {
     table: Table<8>,
     local: Zone,
+    is_zone_named: bool,
 }
 
 impl RunTable {
     /// Creates a table with times in this host's zone.
     pub(crate) fn new() -> Self {
         let headers = ["DUE", "LATE", "TOOK", "STATE", "ATTEMPT", "NODE", "RUN", "REASON"];
-        Self { table: Table::new(headers), local: Zone::of_host() }
+        Self { table: Table::new(headers), local: Zone::of_host(), is_zone_named: false }
     }
 
     /// Adds the given runs as rows, with short ids from `ids`.
     pub(crate) fn add(&mut self, runs: &[RunView], ids: &ShortIds, console: &mut Console) {
+        if !runs.is_empty() && !std::mem::replace(&mut self.is_zone_named, true) {
+            console.note_zone(&self.local);
+        }
         let cells = |run: &RunView| run.cells(ids, &self.local, console.detail());
         let rows = runs.iter().map(cells).collect();
         self.table.add(rows, console);

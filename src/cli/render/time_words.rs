@@ -1,6 +1,8 @@
 //! The text forms of instants and durations.
 
-pub(crate) use crate::domain::time::wording::{in_words, rfc3339, shown, span};
+pub(crate) use crate::domain::time::wording::{in_words, rfc3339, shown, shown_elsewhere, span};
+
+use jiff::tz::AmbiguousOffset;
 
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
@@ -10,20 +12,24 @@ use crate::domain::time::zone::Zone;
 pub(crate) enum Detail {
     /// The full form `Tue 2026-11-24 02:30:00 CET`, which [`shown`] returns.
     Full,
-    /// The brief form `11-23 02:30:00`, or `2027-11-23` in another year. Another column shows the
-    /// distance from now.
+    /// The brief form `11-23 02:30:00`, or `2027-11-23 02:30:00` in another year. A line beside
+    /// the table names the zone. A time that the clock shows twice has its abbreviation too.
     Brief,
 }
 
 /// Returns an instant as text for a table, in the given form.
 pub(crate) fn shown_in(detail: Detail, at: UnixMillis, zone: &Zone, now: UnixMillis) -> String {
     let local = |at: UnixMillis| at.to_timestamp().to_zoned(zone.rules().clone());
+    let local_at = local(at);
+    let is_twice = || {
+        let ambiguous = zone.rules().to_ambiguous_timestamp(local_at.datetime());
+        matches!(ambiguous.offset(), AmbiguousOffset::Fold { .. })
+    };
+    let date = if local_at.year() == local(now).year() { "%m-%d" } else { "%F" };
     match detail {
         Detail::Full => shown(at, zone),
-        Detail::Brief if local(at).year() != local(now).year() => {
-            local(at).strftime("%F").to_string()
-        }
-        Detail::Brief => local(at).strftime("%m-%d %T").to_string(),
+        Detail::Brief if is_twice() => local_at.strftime(&format!("{date} %T %Z")).to_string(),
+        Detail::Brief => local_at.strftime(&format!("{date} %T")).to_string(),
     }
 }
 
@@ -78,7 +84,9 @@ mod tests {
         assert_eq!(shown_in(Detail::Full, at, &berlin, at), shown(at, &berlin));
         assert_eq!(shown_in(Detail::Brief, at, &berlin, at), "12-24 09:00:00");
         let year_before = at.saturating_sub(std::time::Duration::from_secs(365 * 86_400));
-        assert_eq!(shown_in(Detail::Brief, at, &berlin, year_before), "2026-12-24");
+        assert_eq!(shown_in(Detail::Brief, at, &berlin, year_before), "2026-12-24 09:00:00");
+        let twice = UnixMillis::new(1_824_946_200_000).unwrap();
+        assert_eq!(shown_in(Detail::Brief, twice, &berlin, twice), "10-31 02:30:00 CET");
     }
 
     #[test]

@@ -37,8 +37,8 @@ other, oldest first. Each run waits for an open run of the job, unless overlap o
 
 An occurrence is not backfilled if it succeeded, is not due yet, has not ended, or was already
 backfilled with any result; use rerun or retry instead. The values of --from and --to are times as
-for add --at, in the job's zone, or durations before now. A time of day or a weekday without a date
-means the last one before now. The time --from is included, the time --to is not.
+for add --at, in the zone of this host, or durations before now. A time of day or a weekday without
+a date means the last one before now. The time --from is included, the time --to is not.
 
 If a time is older than the job, schedctl first asks on a terminal for the name of the namespace;
 without a terminal, --yes is required.";
@@ -99,17 +99,18 @@ pub(crate) async fn backfill(
         )));
     }
     let zone = definition.timetable.zone().clone();
-    let window = window(args, store.now().await?, &zone)?;
+    let local = Zone::of_host();
+    let window = window(args, store.now().await?, &local)?;
     let most = usize::try_from(args.max).unwrap_or(usize::MAX);
     let plan = backfill_plan::plan(&store, &definition, window, most).await?;
     let before = created.map_or(0, |at| plan.runs.iter().filter(|run| run.due() < at).count());
     if let Some(at) = created.filter(|_| before > 0 && !args.dry_run && !args.yes) {
-        confirm(store.namespace(), &name, (before, shown(at, &zone)))?;
+        confirm(store.namespace(), &name, (before, shown(at, &local)))?;
     }
     let planted = if args.dry_run { 0 } else { plant(&store, &name, &plan.runs).await? };
     report(args, &name, &plan, planted, &zone, console);
     if plan.runs.is_empty() && plan.cut_at.is_none() {
-        let (from, to) = (shown(window.from, &zone), shown(window.to, &zone));
+        let (from, to) = (shown(window.from, &local), shown(window.to, &local));
         console.note(&format!("no occurrences of job {name} to backfill between {from} and {to}"));
     }
     Ok(0)
@@ -202,7 +203,8 @@ fn report(
             "continue_from": plan.cut_at.map(|at| rfc3339(at, zone)),
         }));
     } else if args.dry_run {
-        times.for_each(|at| console.line(&format!("{}  {at}", shown(at, zone))));
+        let local = Zone::of_host();
+        times.for_each(|at| console.line(&format!("{}  {at}", shown(at, &local))));
     } else if !console.is_quiet() {
         let order = match planted {
             0 | 1 => "",

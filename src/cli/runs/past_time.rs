@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::domain::time::human_time::{Instant, InstantError, parse_instant};
+use crate::domain::time::human_time::{Instant, InstantError, after_gap, parse_instant};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 
@@ -28,10 +28,23 @@ pub(crate) fn parse_past(
     if read.at <= now {
         return Ok(read);
     }
-    Ok(parse_instant(text, now.saturating_sub(back), zone)
-        .ok()
-        .filter(|read| read.at <= now)
-        .unwrap_or(read))
+    let earlier = parse_instant(text, now.saturating_sub(back), zone)?;
+    Ok(if earlier.at <= now { earlier } else { read })
+}
+
+/// Parses `text` as [`parse_past`] does. A local time that the clock of `zone` skips means the first
+/// instant after the gap. The note then says so.
+pub(crate) fn parse_past_or_skipped(
+    text: &str,
+    now: UnixMillis,
+    zone: &Zone,
+) -> Result<Instant, InstantError> {
+    parse_past(text, now, zone).or_else(|error| {
+        let wall = zone.wall(now).and_then(|now| parse_past(text, now, &Zone::utc()).ok());
+        let skipped = wall.and_then(|wall| after_gap(wall.at, zone));
+        let note = Some(error.problem.clone());
+        skipped.map(|at| Instant { at, note }).ok_or(error)
+    })
 }
 
 enum Day {
@@ -51,8 +64,13 @@ fn says_its_day(text: &str) -> Day {
         let says_year = text.split(|c: char| !c.is_ascii_digit()).any(|digits| digits.len() == 4);
         return if says_year { Day::Said } else { Day::Date };
     }
+    let names_date = |word: &str| word.contains('-') && word.len() == "2026-12-24".len();
     if DAYS.iter().any(|day| first.starts_with(day)) {
-        return Day::Weekday;
+        let is_full = text.split_whitespace().nth(1).is_some_and(names_date);
+        return if is_full { Day::Said } else { Day::Weekday };
+    }
+    if first.contains('-') && first.len() == "12-24".len() {
+        return Day::Date;
     }
     let is_time = first.starts_with(|c: char| c.is_ascii_digit()) && !first.contains('-')
         || matches!(first, "noon" | "midnight");
@@ -78,9 +96,27 @@ mod tests {
             ("2026-11-01 09:00", "2026-11-01T09:00:00.000Z"),
             ("tomorrow 9am", "2026-11-22T09:00:00.000Z"),
             ("in 2h", "2026-11-21T14:00:00.000Z"),
+            ("11-20 02:30:00", "2026-11-20T02:30:00.000Z"),
+            ("12-24 02:30:00", "2025-12-24T02:30:00.000Z"),
+            ("Tue 2026-11-24 02:30:00 UTC", "2026-11-24T02:30:00.000Z"),
+            ("14:30 UTC", "2026-11-20T14:30:00.000Z"),
         ] {
             assert_eq!(at(text), wanted, "{text}");
         }
         assert!(parse_past("sometime", now, &Zone::utc()).is_err());
+    }
+
+    #[test]
+    fn a_time_that_the_clock_skips_means_the_end_of_the_gap_and_says_so() {
+        let berlin = Zone::load(&"Europe/Berlin".parse().unwrap()).unwrap();
+        let now = UnixMillis::from_timestamp("2027-03-28T12:00:00Z".parse().unwrap()).unwrap();
+        for text in ["02:30", "2027-03-28 02:00", "sun 02:59"] {
+            let found = parse_past_or_skipped(text, now, &berlin).unwrap();
+            assert_eq!(found.at.to_string(), "2027-03-28T01:00:00.000Z", "{text}");
+            assert!(found.note.unwrap().contains("does not exist in Europe/Berlin"), "{text}");
+        }
+        let found = parse_past_or_skipped("03:00", now, &berlin).unwrap();
+        assert_eq!((found.at.to_string().as_str(), found.note), ("2027-03-28T01:00:00.000Z", None));
+        assert!(parse_past_or_skipped("25:00", now, &berlin).is_err());
     }
 }

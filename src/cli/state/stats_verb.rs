@@ -5,7 +5,9 @@ use serde_json::{Map, Value, json};
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
-use crate::cli::render::Console;
+use crate::cli::render::{Console, shown};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
 
 pub(crate) const STATS_HELP: &str = "\
 Example:
@@ -76,19 +78,21 @@ pub(crate) async fn stats(global: &Global, console: &mut Console) -> Result<u8, 
         numbers.map(|(word, count, meaning)| (word, Some(count), meaning));
     let rows = numbers.into_iter().chain(memory);
     let instants = [("checked_at", stats.checked_at), ("check_round_at", stats.check_round_at)];
-    let instants = instants.map(|(word, at)| (word, at.map(|at| at.to_string())));
     if console.is_json() {
         let mut fields: Map<String, Value> =
             rows.map(|(word, count, _)| (word.to_owned(), count.into())).collect();
-        fields.extend(instants.map(|(word, at)| (word.to_owned(), json!(at))));
+        let utc = |at: Option<UnixMillis>| json!(at.map(|at| at.to_string()));
+        fields.extend(instants.map(|(word, at)| (word.to_owned(), utc(at))));
         console.json(&Value::Object(fields));
     } else {
         for (word, count, meaning) in rows {
             let count = count.map_or_else(|| "-".to_owned(), |count| count.to_string());
             console.line(format!("{word:<21} {count:>12}  {meaning}").trim_end());
         }
+        let local = Zone::of_host();
         for (word, at) in instants {
-            console.line(&format!("{word:<18} {}", at.as_deref().unwrap_or("-")));
+            let at = at.map_or_else(|| "-".to_owned(), |at| shown(at, &local));
+            console.line(&format!("{word:<18} {at}"));
         }
     }
     Ok(0)

@@ -219,7 +219,7 @@ async fn recent(store: &Store, when: Relative) -> Result<Vec<Row>, CliFailure> {
         let took = record.took().map(span);
         let ended = record.finished_at.map(|at| when.passed(at));
         let facts = facts_in_words(&record);
-        let view = RunView { record, zone: Zone::utc(), let_in: None };
+        let view = RunView { record, zone: Zone::utc(), let_in: None, skip_cause: None };
         let why = view.reason().or(facts);
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
         let cells = [

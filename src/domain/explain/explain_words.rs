@@ -30,7 +30,7 @@ pub(super) fn from_to(from: UnixMillis, to: Option<UnixMillis>, zone: &Zone) -> 
 /// The text is empty if both times are not known.
 pub(super) fn time_down(facts: &Facts, from: Option<UnixMillis>, to: Option<UnixMillis>) -> String {
     match from {
-        Some(from) => from_to(from, to, &facts.zone),
+        Some(from) => from_to(from, to, &facts.local),
         None => after(" until ", to.map(|at| facts.shown(at))),
     }
 }

@@ -7,7 +7,7 @@ pub struct Finding {
     pub part: Part,
     /// The code of the finding in JSON.
     pub code: &'static str,
-    /// The finding in words. Times are in the zone of the job.
+    /// The finding in words. Times are in the zone of the reader.
     pub text: String,
 }
 

@@ -57,9 +57,9 @@ fn left_out(table: &Timetable, after: UnixMillis, at: UnixMillis) -> Vec<String>
     let wall = table.on_an_even_clock();
     gaps.filter_map(|change| {
         let change = UnixMillis::from_timestamp(change)?;
-        let start = on_wall(zone, UnixMillis::new(change.as_i64() - 1)?)?;
+        let start = zone.wall(UnixMillis::new(change.as_i64() - 1)?)?;
         let start = UnixMillis::new(start.as_i64() + 1)?;
-        let end = on_wall(zone, change)?;
+        let end = zone.wall(change)?;
         let last_within = UnixMillis::new(end.as_i64() - 1).filter(|last| *last > start)?;
         let first = wall
             .next_after(UnixMillis::new(start.as_i64() - 1)?)
@@ -102,13 +102,6 @@ fn twice(table: &Timetable, at: UnixMillis) -> Option<String> {
 
 fn comes_at(table: &Timetable, at: UnixMillis) -> bool {
     UnixMillis::new(at.as_i64() - 1).and_then(|before| table.next_after(before)) == Some(at)
-}
-
-/// Returns the time that the wall clock of `zone` shows at `at`, stored as if that time were in
-/// UTC.
-fn on_wall(zone: &Zone, at: UnixMillis) -> Option<UnixMillis> {
-    let offset = i64::from(zone.rules().to_offset(at.to_timestamp()).seconds());
-    UnixMillis::new(at.as_i64() + offset * 1000)
 }
 
 fn local(wall: UnixMillis) -> DateTime {

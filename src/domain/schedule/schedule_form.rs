@@ -143,6 +143,20 @@ impl Schedule {
         }
     }
 
+    /// Returns true if every expression of the schedule follows real time through clock changes,
+    /// unless its job sets another rule.
+    pub fn follows_real_time(&self) -> bool {
+        match self {
+            Self::Cron(list) => list.iter().all(CronExpr::follows_real_time),
+            Self::Calendar(list) => list.iter().all(|expr| expr.plan().is_wild),
+            Self::Rules(list) => list.iter().all(Recurrence::follows_real_time),
+            Self::Several(list) => list.iter().all(Self::follows_real_time),
+            Self::Manual | Self::At(_) | Self::Instants(_) | Self::Every(_) | Self::Delay(_) => {
+                true
+            }
+        }
+    }
+
     /// Returns true if a part of the schedule is `every`, which counts a period from the anchor or
     /// from the job's first apply.
     pub fn has_every(&self) -> bool {

@@ -40,6 +40,16 @@ pub fn shown_exactly(at: UnixMillis, zone: &Zone) -> String {
     at.to_timestamp().to_zoned(zone.rules().clone()).strftime("%a %F %T%.3f %Z").to_string()
 }
 
+/// Formats the time that the clock of `zone` shows at `at`, for readers with the clock of `local`:
+/// `02:30:00 CET in Europe/Berlin`. Returns `None` if both clocks show the same time. The date is
+/// added if it differs too.
+pub fn shown_elsewhere(at: UnixMillis, local: &Zone, zone: &Zone) -> Option<String> {
+    let [here, there] = [local, zone].map(|zone| at.to_timestamp().to_zoned(zone.rules().clone()));
+    let form = if here.date() == there.date() { "%T %Z" } else { "%a %F %T %Z" };
+    (here.datetime() != there.datetime())
+        .then(|| format!("{} in {}", there.strftime(form), zone.name()))
+}
+
 /// Formats an instant for a description, for example `Thursday 2026-12-24 at 09:00:00 CET`.
 pub(crate) fn moment(at: UnixMillis, zone: &Zone) -> String {
     at.to_timestamp().to_zoned(zone.rules().clone()).strftime("%A %F at %T %Z").to_string()
@@ -95,6 +105,23 @@ pub fn in_words(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_is_shown_by_another_clock_only_if_that_clock_differs() {
+        let zone = |name: &str| Zone::load(&name.parse().unwrap()).unwrap();
+        let at = UnixMillis::new(1_795_404_600_000).unwrap();
+        let elsewhere = |local: &str, other: &str| shown_elsewhere(at, &zone(local), &zone(other));
+        assert_eq!(shown(at, &Zone::utc()), "Mon 2026-11-23 03:30:00 UTC");
+        assert_eq!(
+            elsewhere("UTC", "Europe/Berlin").as_deref(),
+            Some("04:30:00 CET in Europe/Berlin")
+        );
+        assert_eq!(
+            elsewhere("UTC", "America/New_York").as_deref(),
+            Some("Sun 2026-11-22 22:30:00 EST in America/New_York")
+        );
+        assert_eq!(elsewhere("Europe/Paris", "Europe/Berlin"), None);
+    }
 
     #[test]
     fn a_failure_is_reported_in_words() {

@@ -7,7 +7,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use jiff::tz::TimeZone;
+use jiff::tz::{Offset, TimeZone};
+
+use super::unix_millis::UnixMillis;
 
 /// The maximum length of a name, in bytes. Every real name is shorter.
 const LONGEST_NAME: usize = 100;
@@ -80,6 +82,18 @@ impl Zone {
             .ok()
             .and_then(|rules| find(rules.iana_name()?))
             .unwrap_or_else(Self::utc)
+    }
+
+    /// Returns a zone that always has this offset from UTC. Its name is the offset.
+    pub(crate) fn at_offset(offset: Offset) -> Self {
+        Self { name: ZoneName(Arc::from(offset.to_string())), rules: TimeZone::fixed(offset) }
+    }
+
+    /// Returns the time that the wall clock shows at `at`, stored as if that time were in UTC.
+    /// Returns `None` if that time is out of range.
+    pub(crate) fn wall(&self, at: UnixMillis) -> Option<UnixMillis> {
+        let offset = i64::from(self.rules.to_offset(at.to_timestamp()).seconds());
+        UnixMillis::new(at.as_i64() + offset * 1000)
     }
 
     /// Returns the name of the zone.

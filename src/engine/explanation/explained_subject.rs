@@ -146,8 +146,8 @@ impl Known<'_> {
     /// the time of the last occurrence that this run records. This time is the due time of the run,
     /// or the end of the range if the run records a skipped range.
     ///
-    /// Returns `None` if neither the lists of the job nor the searched history has such a run. If
-    /// `has_times` is false, a run of another kind counts if there is no regular run.
+    /// Returns `None` if neither the lists of the job nor the searched history has such a run. A run
+    /// of another kind counts if neither they nor the ledger have a regular run.
     pub(super) async fn newest(&self) -> Result<Option<(UnixMillis, RunId)>, StoreError> {
         let (store, name, reads) = (self.store, self.name, &self.reads);
         let mut found: Vec<(UnixMillis, RunId)> = [&reads.open, &reads.waiting, &reads.spread]
@@ -170,7 +170,8 @@ impl Known<'_> {
             }
         }
         let newest = found.into_iter().max_by_key(|(due, run)| (!run.is_manual(), *due));
-        Ok(newest.filter(|(_, run)| !run.is_manual() || !self.has_times()))
+        let has_occurrence = self.has_times() && !self.reads.ledger.ranges.is_empty();
+        Ok(newest.filter(|(_, run)| !run.is_manual() || !has_occurrence))
     }
 
     /// Returns the run `newest`, or the last occurrence of the ledger if there is no such run.

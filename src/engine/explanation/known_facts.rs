@@ -8,6 +8,8 @@ use crate::domain::explain::{
 };
 use crate::domain::job::audit_entry::AuditEntry;
 use crate::domain::name::names::{JobName, RunId};
+use crate::domain::queue::queue_rules::NoRoomReason;
+use crate::domain::run::node_event::{NodeEvent, NodeEventKind};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 use crate::engine::dispatch::definition::{Definition, DefinitionError};
@@ -35,6 +37,11 @@ impl Known<'_> {
         self.definition.as_ref()?.as_ref().ok()
     }
 
+    /// Returns true if the job has a single occurrence.
+    pub(super) fn is_one_shot(&self) -> bool {
+        self.understood().is_some_and(|definition| definition.timetable.is_one_shot())
+    }
+
     /// Returns the blockers of the ready run in `facts`. If no run is ready, returns the pause of
     /// the queue that will block the next run.
     pub(super) async fn blockers(&self, facts: &Facts) -> Result<Vec<Blocker>, StoreError> {
@@ -60,9 +67,31 @@ impl Known<'_> {
             name: node.node.to_string(),
             last_seen: node.last_seen,
             started_at: node.started_at,
-            events: node.events,
+            events: node.events.into_iter().map(|event| self.ended(event, running)).collect(),
             is_cut: node.is_cut,
         }
+    }
+
+    /// Returns an event of a node with the present time as its end, if the event has no recorded end
+    /// and its obstacle is over. A node records the end of an obstacle some seconds later.
+    fn ended(&self, event: NodeEvent, running: Option<&NodeRecord>) -> NodeEvent {
+        let hold = match &event.what {
+            NodeEventKind::QueuePaused { .. } => Some(NoRoomReason::Paused),
+            NodeEventKind::QueueFull { .. } => Some(NoRoomReason::Full),
+            NodeEventKind::QueueRated { .. } => Some(NoRoomReason::Rate),
+            _ => None,
+        };
+        let queue =
+            self.queue.as_ref().filter(|queue| Some(queue.lane.queue()) == event.what.queue());
+        let is_over = match (&event.what, hold, queue) {
+            (_, Some(hold), Some(queue)) => queue.no_room() != Some(hold),
+            (NodeEventKind::AtLimit { .. }, ..) => {
+                running.is_some_and(|node| node.at_limit.is_none())
+            }
+            _ => false,
+        };
+        let end = is_over.then_some(self.now.max(event.from));
+        NodeEvent { to: event.to.or(end), ..event }
     }
 
     pub(super) fn zone(&self) -> Zone {
@@ -85,6 +114,7 @@ impl Known<'_> {
         Some(JobFacts {
             definition,
             since: record.since,
+            next_set: record.next_set.clone(),
             created: record.created.clone(),
             source: if record.kind == SourceKind::File {
                 Source::File(nodes())

@@ -38,6 +38,14 @@ impl QueueState {
         Ok(Self { lane: lane.clone(), poll, record, executing })
     }
 
+    /// Returns the reason why no run of the queue starts now. Returns `None` if runs start.
+    pub(super) fn no_room(&self) -> Option<NoRoomReason> {
+        match &self.poll {
+            Some(LanePoll::Due { no_room, .. }) => *no_room,
+            _ => None,
+        }
+    }
+
     /// Returns the blockers of ready runs in the lane. `nodes` are the running nodes.
     pub(super) async fn blockers(
         &self,
@@ -47,17 +55,17 @@ impl QueueState {
         if nodes.is_empty() {
             return Ok(vec![Blocker::NoNode]);
         }
-        let no_room = match &self.poll {
-            Some(LanePoll::Due { no_room, .. }) => *no_room,
+        match &self.poll {
+            Some(LanePoll::Due { .. }) => {}
             Some(LanePoll::WrongType(error)) => {
                 return Ok(vec![Blocker::WrongType { why: error.to_string() }]);
             }
             _ => return Ok(Vec::new()),
-        };
+        }
         let Some(record) = &self.record else { return Ok(Vec::new()) };
         let (ids, count) = &self.executing;
         let running = Executing { some: ids.iter().take(NAMED).cloned().collect(), count: *count };
-        if let Some(hold) = no_room {
+        if let Some(hold) = self.no_room() {
             let (detail, since) = detail(record, hold);
             return Ok(vec![Blocker::Queue { hold, detail, since, running }]);
         }

@@ -17,6 +17,7 @@ use crate::domain::explain::{Facts, Loss, Subject};
 use crate::domain::job::audit_entry::AuditEntry;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
 use crate::store::{LossRecord, NodeRecord, Store, StoreError};
 pub use gate_reader::shut;
 use known_facts::Known;
@@ -30,7 +31,14 @@ use question_reads::{QuestionReads, read_job};
 /// and the lists of its runs. The second round reads the records of these runs, the nodes and the
 /// queue. The third round reads the places of the runs, their notices and node events. A run that
 /// waits at a gate, or a run whose record does not name its place, takes further rounds.
-pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<Facts>, StoreError> {
+///
+/// The findings show times in the zone `local`, or in the zone of the job if `local` is `None`.
+pub async fn gather(
+    store: &Store,
+    name: &JobName,
+    ask: &Ask,
+    local: Option<&Zone>,
+) -> Result<Option<Facts>, StoreError> {
     let (
         now,
         (record, planned, queue),
@@ -77,8 +85,13 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
     }
     let newest = match ask {
         Ask::Last => known.newest().await?,
+        // The question about a one-shot is the question about its only occurrence.
+        Ask::Job if known.is_one_shot() => {
+            known.newest().await?.filter(|(_, run)| !run.is_manual())
+        }
         _ => None,
     };
+    let ask = if newest.is_some() { &Ask::Last } else { ask };
     let looked_at = known.looked_at(ask, newest.as_ref());
     let backfill = RunId::backfill(name.clone(), looked_at);
     let (subject, mut events, record) = tokio::try_join!(
@@ -90,6 +103,7 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
     let mut facts = Facts {
         name: name.clone(),
         now,
+        local: local.cloned().unwrap_or_else(|| known.zone()),
         zone: known.zone(),
         job: known.facts(),
         subject,

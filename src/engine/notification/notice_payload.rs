@@ -123,7 +123,7 @@ pub fn said_now(subject: Option<JobRecord>, kind: NoticeKind) -> Option<JobSpec>
 /// Returns the causes why a run did not start in time, as `schedctl explain` gives them. Returns
 /// no causes if the job is gone.
 async fn why_late(store: &Store, run: &RunId) -> Result<Vec<String>, StoreError> {
-    let facts = Box::pin(gather(store, run.job(), &Ask::Run(run.clone()))).await?;
+    let facts = Box::pin(gather(store, run.job(), &Ask::Run(run.clone()), None)).await?;
     Ok(facts.map_or_else(Vec::new, |facts| {
         causes(&facts).iter().map(|cause| cause.text.clone()).collect()
     }))

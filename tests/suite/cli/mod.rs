@@ -14,6 +14,7 @@ mod readme_tour;
 mod runs;
 mod tables;
 mod terminal;
+mod times;
 mod transcripts;
 
 use crate::support::ctl::Schedctl;

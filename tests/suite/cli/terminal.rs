@@ -62,10 +62,11 @@ fn on_a_narrow_terminal_a_job_has_room_on_one_line() {
     bench.add(&["--name", "nightly-backup", "--at", "2099-01-01T02:30:00Z", "--", "x"]);
     let line = |columns: u32| {
         let seen = bench.ctl.run_on_terminal_of(columns, &["list"]).good().stdout;
+        assert_eq!(seen.contains("times in UTC"), columns == 80, "{seen}");
         seen.lines().find(|line| line.contains("nightly-backup")).unwrap().trim_end().to_owned()
     };
     let (narrow, wide) = (line(80), line(200));
-    assert!(narrow.len() <= 80 && narrow.starts_with("2099-01-01  "), "{narrow}");
+    assert!(narrow.len() <= 80 && narrow.starts_with("2099-01-01 02:30:00  "), "{narrow}");
     assert!(wide.starts_with("Thu 2099-01-01 02:30:00 UTC "), "{wide}");
 }
 

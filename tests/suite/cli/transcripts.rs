@@ -25,7 +25,8 @@ fn timeless(line: &str) -> String {
         cell.ends_with(" ago")
             || cell.starts_with("in ") && cell.contains(|c: char| c.is_ascii_digit())
     };
-    let is_row = cells.get(2).is_some_and(|cell| is_when(cell)) && cells[1].ends_with('Z');
+    let is_row = cells.get(2).is_some_and(|cell| is_when(cell))
+        && (cells[1].ends_with('Z') || cells[1].contains(" in ") || cells[1] == "-");
     let cells: Vec<&str> = cells
         .iter()
         .enumerate()

@@ -12,6 +12,8 @@ pub struct JobFacts {
     /// The time from which the present schedule has occurrences. Its first occurrence is later than
     /// this time.
     pub since: UnixMillis,
+    /// The time before which the next run does not start, and the run or user that set this time.
+    pub next_set: Option<(UnixMillis, String)>,
     /// The time when the job was added, and the user who added it. `None` if not known.
     pub created: Option<(UnixMillis, Option<String>)>,
     /// The source of the job's definition.

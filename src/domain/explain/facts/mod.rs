@@ -20,7 +20,7 @@ use crate::domain::name::names::{JobName, RunId};
 use crate::domain::run::run_state::RunState;
 use crate::domain::schedule::timetable::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::wording::shown;
+use crate::domain::time::wording::{shown, shown_elsewhere};
 use crate::domain::time::zone::Zone;
 
 /// All facts for the answer of `explain` about a job, run or occurrence.
@@ -30,8 +30,10 @@ pub struct Facts {
     pub name: JobName,
     /// The present time by the clock of Redis.
     pub now: UnixMillis,
-    /// The zone of the job, in which findings show times.
+    /// The zone of the job.
     pub zone: Zone,
+    /// The zone of the reader, in which findings show times.
+    pub local: Zone,
     /// The facts of the job. `None` if Redis has no definition of the job.
     pub job: Option<JobFacts>,
     /// The job, run, occurrence or time that the user asks about.
@@ -186,9 +188,21 @@ impl Facts {
         }
     }
 
-    /// Formats the time `at` in the zone of the job.
+    /// Formats the time `at` in the zone of the reader.
     pub(super) fn shown(&self, at: UnixMillis) -> String {
-        shown(at, &self.zone)
+        shown(at, &self.local)
+    }
+
+    /// Formats the time `at` in the zone of the reader, with the time in the zone of the job if the
+    /// schedule follows a clock that shows another time.
+    pub fn shown_for_job(&self, at: UnixMillis) -> String {
+        let goes_by_clocks =
+            self.definition().is_some_and(|(spec, _)| spec.schedule.goes_by_clocks());
+        let elsewhere = goes_by_clocks.then(|| shown_elsewhere(at, &self.local, &self.zone));
+        match elsewhere.flatten() {
+            Some(elsewhere) => format!("{} ({elsewhere})", self.shown(at)),
+            None => self.shown(at),
+        }
     }
 
     /// Returns the definition and timetable of the job. Returns `None` if the definition is missing

@@ -40,8 +40,8 @@ pub(super) fn waits_at(facts: &Facts, run: &RunFacts) -> Finding {
             time = facts.shown(opens)
         )
     });
-    let gap = at.shut.gap_words(&facts.zone);
-    let turn = at.turn.as_ref().map(|job| at.shut.turn_words(job, &facts.zone));
+    let gap = at.shut.gap_words(&facts.local);
+    let turn = at.turn.as_ref().map(|job| at.shut.turn_words(job, &facts.local));
     let unserved = at
         .unserved
         .as_ref()

@@ -1,6 +1,7 @@
 //! The findings of `explain`, made from the facts. Each module makes one kind of findings.
 
 mod blocker_findings;
+mod clock_findings;
 mod deadline_findings;
 mod gate_findings;
 mod loss_findings;
@@ -28,8 +29,8 @@ const NO_CAUSE: [&str; 6] =
 pub fn judge(facts: &Facts) -> Vec<Finding> {
     let outcome = outcome_findings::outcome(facts);
     let timing = timing_findings::timing(facts);
-    let rules = rule_findings::rules(facts, &outcome, &timing);
     let mut found = plan_findings::plan(facts);
+    let rules = rule_findings::rules(facts, &found, &outcome, &timing);
     found.extend(outcome);
     found.extend(loss_findings::losses(facts));
     found.extend(node_findings::nodes(facts));

@@ -1,9 +1,12 @@
 //! Findings about the next run of the job.
 
+use crate::domain::explain::explain_words::after;
 use crate::domain::explain::facts::Facts;
 use crate::domain::explain::finding::{Finding, Part};
 use crate::domain::job::job_spec::{CatchUpMode, JobSpec};
+use crate::domain::schedule::clock_notes::clock_notes;
 use crate::domain::schedule::schedule_form::Schedule;
+use crate::domain::schedule::timetable::Timetable;
 use crate::domain::time::duration::format_duration;
 use crate::domain::time::unix_millis::UnixMillis;
 
@@ -50,7 +53,11 @@ fn by_schedule(facts: &Facts) -> Option<Finding> {
         return Some(finding("next_manual", text));
     }
     let at = |at: UnixMillis| {
-        finding("next", format!("The next occurrence is due on {}.", facts.shown(at)))
+        let notes = notes_on(facts, timetable, at);
+        finding(
+            "next",
+            format!("The next occurrence is due on {}{notes}.", facts.shown_for_job(at)),
+        )
     };
     let owed = |at: UnixMillis| {
         finding(
@@ -82,6 +89,12 @@ fn by_schedule(facts: &Facts) -> Option<Finding> {
         Some(due) => owed(due),
         None => without_time(spec),
     })
+}
+
+/// Returns the notes on the clock changes that affect the occurrence `at`, which is in the future.
+fn notes_on(facts: &Facts, timetable: &Timetable, at: UnixMillis) -> String {
+    let notes = clock_notes(timetable, facts.now, at, &facts.local);
+    after("; ", (!notes.is_empty()).then(|| notes.join("; ")))
 }
 
 fn at_boot() -> Finding {

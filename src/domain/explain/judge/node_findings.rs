@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use super::loss_findings::hidden;
-use super::node_life::{Life, Window, life, obstacles_of};
-use crate::domain::explain::explain_words::{from_to, time_down};
+use super::node_life::{Life, SHARED, Window, life, obstacles_of};
+use crate::domain::explain::explain_words::{from_to, list, time_down};
 use crate::domain::explain::facts::{Facts, NodeFacts, ON_TIME, RunFacts, Subject};
 use crate::domain::explain::finding::{Finding, Part};
 use crate::domain::job::audit_entry::AuditEntry;
@@ -54,7 +54,7 @@ pub(super) fn nodes(facts: &Facts) -> Vec<Finding> {
     // After a data loss, the states of nodes do not explain why the run did not start before.
     let window = Window::of_nodes(facts).filter(|_| hidden(facts).is_none());
     if let (Some(window), Some(run)) = (window, run) {
-        let mut known = 0;
+        let (mut known, mut all) = (0, NodesFacts::default());
         for node in &facts.nodes {
             let has_claimed = claimers.contains(&&node.name);
             let of_node = of_node(facts, node, window, &run.lane);
@@ -66,9 +66,10 @@ pub(super) fn nodes(facts: &Facts) -> Vec<Finding> {
                     || code == "not_running"
                         && down(facts, node, window).is_some_and(|(_, to)| to.is_none()));
             if !is_on_time && !says_nothing {
-                found.extend(of_node);
+                all.add(&node.name, of_node);
             }
         }
+        found.extend(all.findings(facts));
         if known == 0 && claimers.is_empty() {
             found.push(finding("no_nodes", "No node is known to have been running at that time."));
         }
@@ -98,102 +99,149 @@ fn down(
     }
 }
 
-fn of_node(facts: &Facts, node: &NodeFacts, window: Window, lane: &Lane) -> Vec<Finding> {
-    let (name, now) = (&node.name, facts.now);
+/// A fact about a node: the words that follow the name of the node, with a period between them.
+#[derive(Debug, PartialEq)]
+struct NodeFact {
+    code: &'static str,
+    before: String,
+    /// The start and the end of the period. The end is `None` if the period lasts.
+    period: Option<(UnixMillis, Option<UnixMillis>)>,
+    after: &'static str,
+}
+
+impl NodeFact {
+    fn new(code: &'static str, words: impl Into<String>) -> Self {
+        Self { code, before: words.into(), period: None, after: "" }
+    }
+
+    /// Returns true if a sentence can say this fact and `other`, a fact about another node. Nodes
+    /// notice an obstacle that concerns all of them at slightly different times.
+    fn is_same(&self, other: &Self) -> bool {
+        let is_shared = SHARED.contains(&self.code) && self.period.is_some();
+        (self.code, &self.before, self.after) == (other.code, &other.before, other.after)
+            && (is_shared || self.period == other.period)
+    }
+}
+
+/// The facts about all nodes. Nodes with the same fact share a sentence.
+#[derive(Default)]
+struct NodesFacts(Vec<(NodeFact, Vec<String>)>);
+
+impl NodesFacts {
+    fn add(&mut self, node: &str, facts: Vec<NodeFact>) {
+        for fact in facts {
+            match self.0.iter_mut().find(|(known, nodes)| {
+                known.is_same(&fact) && nodes.last().is_none_or(|last| last != node)
+            }) {
+                Some((known, nodes)) => {
+                    nodes.push(node.to_owned());
+                    if let (Some((from, to)), Some((other_from, other_to))) =
+                        (&mut known.period, fact.period)
+                    {
+                        *from = other_from.min(*from);
+                        *to = to.zip(other_to).map(|(to, other)| to.max(other));
+                    }
+                }
+                None => self.0.push((fact, vec![node.to_owned()])),
+            }
+        }
+    }
+
+    fn findings(self, facts: &Facts) -> impl Iterator<Item = Finding> {
+        self.0.into_iter().map(|(fact, nodes)| {
+            let who = match nodes.as_slice() {
+                [node] => format!("Node {node}"),
+                nodes => format!("Each of the nodes {}", list(nodes)),
+            };
+            let NodeFact { code, before, period, after } = fact;
+            let time = period.map(|(from, to)| from_to(from, to, &facts.local)).unwrap_or_default();
+            finding(code, format!("{who} {before}{time}{after}."))
+        })
+    }
+}
+
+fn of_node(facts: &Facts, node: &NodeFacts, window: Window, lane: &Lane) -> Vec<NodeFact> {
     let mut found = Vec::new();
-    let mut obstacles = obstacles_of(node, window, lane, now).peekable();
+    let mut obstacles = obstacles_of(node, window, lane, facts.now).peekable();
     if life(facts, node, window) == Life::Unknown && obstacles.peek().is_none() {
-        return vec![finding(
-            "not_known",
-            format!("Redis has no record of node {name} for that time."),
-        )];
+        return vec![NodeFact::new("not_known", "has no record in Redis for that time")];
     }
     if let Some((from, to)) = down(facts, node, window) {
         let time = time_down(facts, from, to);
-        found.push(finding("not_running", format!("Node {name} was not running{time}.")));
+        found.push(NodeFact::new("not_running", format!("was not running{time}")));
         if to.is_none() && from.is_none_or(|from| from <= window.from) {
             return found;
         }
     }
     if let Some(what) = node.serving.as_ref().and_then(|serving| not_served(serving, lane)) {
-        found.push(finding("not_serving", format!("Node {name} does not take the run: {what}.")));
+        found.push(NodeFact::new("not_serving", format!("does not take the run: {what}")));
         return found;
     }
-    found.extend(obstacles.map(|event| obstacle(facts, node, &event)));
+    found.extend(obstacles.map(|event| obstacle(&event)));
     if found.is_empty() {
         // A node whose last heartbeat is shortly before the window counts as running.
-        let unseen = node.last_seen.filter(|seen| *seen < window.from && window.to >= now);
-        found.push(if let Some(seen) = unseen.map(|seen| facts.shown(seen)) {
-            let text =
-                format!("Node {name} was last seen running on {seen}, shortly before that time.");
-            finding("unseen", text)
-        } else {
-            let text = format!(
-                "Node {name} was running, and no recorded event kept the node from claiming the run."
-            );
-            finding("free", text)
+        let unseen = node.last_seen.filter(|seen| *seen < window.from && window.to >= facts.now);
+        found.push(match unseen.map(|seen| facts.shown(seen)) {
+            Some(seen) => {
+                let words = format!("was last seen running on {seen}, shortly before that time");
+                NodeFact::new("unseen", words)
+            }
+            None => NodeFact::new(
+                "free",
+                "was running, and no recorded event kept it from claiming the run",
+            ),
         });
     }
     found
 }
 
-/// Returns the finding for `event`, which kept `node` from claiming runs.
-fn obstacle(facts: &Facts, node: &NodeFacts, event: &NodeEvent) -> Finding {
-    let (node, time) = (&node.name, from_to(event.from, event.to, &facts.zone));
+/// Returns the fact about `event`, which kept a node from claiming runs.
+fn obstacle(event: &NodeEvent) -> NodeFact {
     let known = |before: &str, detail: &str, close: &str| {
         if detail.is_empty() { String::new() } else { format!("{before}{detail}{close}") }
     };
-    let text = match &event.what {
-        NodeEventKind::SlotsTaken { queue } => {
-            format!("All slots of node {node} for queue {queue} were taken{time}.")
-        }
+    let mut after = "";
+    let before = match &event.what {
+        NodeEventKind::SlotsTaken { queue } => format!("had no free slot for queue {queue}"),
         NodeEventKind::QueuePaused { queue, by } => {
-            format!("Node {node} found queue {queue} paused{}{time}.", known(" by ", by, ""))
+            format!("found queue {queue} paused{}", known(" by ", by, ""))
         }
-        NodeEventKind::QueueFull { queue, limit: 0 } => {
-            format!("Node {node} found queue {queue} at its limit{time}.")
-        }
+        NodeEventKind::QueueFull { queue, limit: 0 } => format!("found queue {queue} at its limit"),
         NodeEventKind::QueueFull { queue, limit } => {
-            format!(
-                "Node {node} found queue {queue} at its limit for all nodes together \
-                 (limit = {limit}){time}."
-            )
+            format!("found queue {queue} at its limit for all nodes together (limit = {limit})")
         }
         NodeEventKind::QueueRated { queue, rate } => {
-            format!(
-                "Node {node} found queue {queue} at its rate limit{}{time}.",
-                known(" (", rate, ")")
-            )
+            format!("found queue {queue} at its rate limit{}", known(" (", rate, ")"))
         }
         NodeEventKind::Restoring => {
-            format!(
-                "Node {node} started no runs{time}: Redis had lost data, and nodes restored records from their journals."
-            )
+            after = ", because Redis had lost data and nodes restored records from their journals";
+            "started no runs".to_owned()
         }
         NodeEventKind::NewServer => {
-            let why = "Redis had been restarted or replaced, and nodes checked for lost data";
-            format!("Node {node} started no runs{time}: {why}.")
+            after =
+                ", because Redis had been restarted or replaced and nodes checked for lost data";
+            "started no runs".to_owned()
         }
-        NodeEventKind::AtLimit { why } => format!("Node {node} claimed no runs{time}: {why}."),
+        NodeEventKind::AtLimit { why } => format!("claimed no runs because of {why},"),
         NodeEventKind::ClaimsSuspended => {
-            format!("Node {node} claimed no runs{time}, because its keeper was not ready.")
+            after = ", because its keeper was not ready";
+            "claimed no runs".to_owned()
         }
-        _ => format!("Node {node} could not reach Redis{time}."),
+        _ => "could not reach Redis".to_owned(),
     };
-    finding(event.what.word(), text)
+    NodeFact { code: event.what.word(), before, period: Some((event.from, event.to)), after }
 }
 
 /// Returns the reason why a node does not serve a lane, as a clause. Returns `None` if the node
 /// serves the lane.
 fn not_served(serving: &Serving, lane: &Lane) -> Option<String> {
     if !serving.takes_queue(lane.queue()) {
-        return Some(format!("the node does not serve queue {}", lane.queue()));
+        return Some(format!("it does not serve queue {}", lane.queue()));
     }
     let missing: Vec<&str> =
         lane.requires().difference(&serving.labels).map(Label::as_str).collect();
     let noun = if missing.len() == 1 { "label" } else { "labels" };
-    (!missing.is_empty())
-        .then(|| format!("the node does not have the {noun} {}", missing.join(", ")))
+    (!missing.is_empty()).then(|| format!("it does not have the {noun} {}", missing.join(", ")))
 }
 
 /// Returns findings for the steps of the Redis clock near the time that the user asks about. All of

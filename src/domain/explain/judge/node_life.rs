@@ -13,6 +13,10 @@ use crate::domain::time::unix_millis::UnixMillis;
 /// The time for which Redis keeps the events of a node after the last event of that node.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
+/// The kinds of obstacles that concern all nodes at the same time.
+pub(super) const SHARED: [&str; 5] =
+    ["new_server", "restoring", "queue_paused", "queue_full", "queue_rated"];
+
 /// The period in which nodes could start a run: from its ready time to its first claim, or to the
 /// present time.
 #[derive(Debug, Clone, Copy)]
@@ -205,7 +209,8 @@ fn went_down(node: &NodeFacts, window: Window, now: UnixMillis) -> Life {
 }
 
 /// Returns the events that kept a node from claiming a run of `lane` within `window`. An event
-/// without a recorded end gets the end of the node's process as its end.
+/// without a recorded end gets the end of the node's process as its end. The obstacles that concern
+/// all nodes end with `window`, because the run was claimed then.
 pub(super) fn obstacles_of<'f>(
     node: &'f NodeFacts,
     window: Window,
@@ -227,9 +232,14 @@ pub(super) fn obstacles_of<'f>(
         | NodeEventKind::ClockStepped { .. }
         | NodeEventKind::FileRefused { .. } => false,
     };
-    let closed = move |event: &NodeEvent| NodeEvent {
-        to: event.to.or_else(|| process_end(node, event, now)),
-        ..event.clone()
+    let closed = move |event: &NodeEvent| {
+        let to = event.to.or_else(|| process_end(node, event, now));
+        let claimed = (window.to < now && SHARED.contains(&event.what.word())).then_some(window.to);
+        let to = match (to, claimed) {
+            (Some(to), Some(claimed)) => Some(to.min(claimed)),
+            (to, claimed) => to.or(claimed),
+        };
+        NodeEvent { to: to.map(|to| to.max(event.from)), ..event.clone() }
     };
     node.events.iter().filter(is_obstacle).map(closed).filter(move |event| window.meets(event))
 }

@@ -3,7 +3,7 @@
 //! Invariant: a sentence about several nodes gives only the time in which all of these nodes had
 //! the obstacle.
 
-use super::node_life::{Life, Window, life, obstacles_of};
+use super::node_life::{Life, SHARED, Window, life, obstacles_of};
 use crate::domain::explain::explain_words::{from_to, list, time_down};
 use crate::domain::explain::facts::{Facts, ON_TIME, RunFacts};
 use crate::domain::explain::finding::{Finding, Part};
@@ -28,9 +28,6 @@ const KINDS: [&str; 9] = [
     "claims_suspended",
     NodeEventKind::AT_LIMIT,
 ];
-
-/// The kinds of obstacles that concern all nodes at the same time.
-const SHARED: [&str; 5] = ["new_server", "restoring", "queue_paused", "queue_full", "queue_rated"];
 
 /// All recorded reasons why nodes did not claim a ready run.
 #[derive(Debug, Default)]
@@ -198,7 +195,7 @@ impl Obstacle {
     }
 
     fn finding(&self, facts: &Facts, run: &RunFacts) -> Finding {
-        let (nodes, time) = (list(&self.nodes), from_to(self.from, self.to, &facts.zone));
+        let (nodes, time) = (list(&self.nodes), from_to(self.from, self.to, &facts.local));
         let queue = run.lane.queue();
         let of_queue =
             |hold, detail: &str| format!("Queue {queue} was {}{time}.", queue_words(hold, detail));
@@ -216,8 +213,12 @@ impl Obstacle {
             NodeEventKind::Restoring => {
                 ("late_restoring", format!("No runs were started{time}: Redis had lost data."))
             }
-            NodeEventKind::AtLimit { .. } => {
-                ("late_at_limit", format!("A node limit kept {nodes} from claiming runs{time}."))
+            NodeEventKind::AtLimit { why } => {
+                let why = if self.nodes.len() > 1 { String::new() } else { format!(": {why}") };
+                (
+                    "late_at_limit",
+                    format!("A node limit kept {nodes} from claiming runs{time}{why}."),
+                )
             }
             NodeEventKind::SlotsTaken { queue } => {
                 ("late_slots", format!("All slots of queue {queue} were taken on {nodes}{time}."))

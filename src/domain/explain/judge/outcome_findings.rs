@@ -2,14 +2,18 @@
 
 use super::gate_findings::{let_in, waits_at};
 use super::loss_findings::hidden;
+use super::timing_findings::mode_word;
 use crate::domain::explain::explain_words::{after, by};
 use crate::domain::explain::facts::{AttemptFacts, Facts, GONE_AFTER, Place, RunFacts, Subject};
 use crate::domain::explain::finding::{Finding, Part};
 use crate::domain::job::audit_entry::AuditEntry;
-use crate::domain::name::names::RunKind;
+use crate::domain::job::job_spec::Overlap;
+use crate::domain::name::names::{RunId, RunKind};
 use crate::domain::run::run_state::RunState;
+use crate::domain::schedule::lateness::{Due, SkipCause, skip_cause};
 use crate::domain::schedule::timetable::Timetable;
 use crate::domain::schedule::timetable::skipped_count;
+use crate::domain::time::duration::format_duration;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::wording::span;
 
@@ -34,6 +38,24 @@ pub(super) fn outcome(facts: &Facts) -> Vec<Finding> {
     });
     found.extend(backfill.or_else(|| dropped_backfill(facts)));
     found
+}
+
+/// Returns the rule because of which a missed run was skipped. Returns `None` if the present
+/// definition does not skip the run.
+pub(super) fn cause_of_skip(facts: &Facts, run: &RunFacts) -> Option<SkipCause> {
+    let ((spec, timetable), job) = (facts.definition()?, facts.job.as_ref()?);
+    let set = job.next_set.as_ref().filter(|_| spec.group.is_none());
+    skip_cause(Due {
+        timetable,
+        since: job.since,
+        taken: run.run.due(),
+        catch_up: &spec.catch_up,
+        skip_if_late: spec.shape.skip_if_late,
+        late_after: spec.late_after,
+        due: run.run.due(),
+        not_before: set.map_or(UnixMillis::EPOCH, |(at, _)| *at),
+        now: run.finished_at?,
+    })
 }
 
 /// Returns the codes of the findings in `outcome`. For a question about the job as a whole, returns
@@ -112,7 +134,7 @@ fn gone_with_data() -> Finding {
 }
 
 fn never() -> Finding {
-    finding("never", "The job has had no occurrence yet.")
+    finding("never", "The job has not been due yet.")
 }
 
 fn to_come(facts: &Facts, at: UnixMillis) -> Finding {
@@ -336,14 +358,19 @@ fn skipped(facts: &Facts, run: &RunFacts) -> (&'static str, String) {
     match run.reason.as_deref() {
         Some("overlap") => {
             let open = run.behind.as_ref().map_or_else(|| "an earlier run".to_owned(), |run| format!("run {run}"));
-            ("skipped_overlap", format!("The run was skipped because {open} was still open."))
+            let is_full = facts.definition().and_then(|(spec, _)| match spec.overlap {
+                Overlap::Queue { max } => Some(format!(", and max = {max} allows no more waiting runs")),
+                _ => None,
+            });
+            let is_full = is_full.unwrap_or_default();
+            ("skipped_overlap", format!("The run was skipped because {open} was still open{is_full}."))
         }
         Some("missed") if hidden(facts).is_some() => (
             "skipped_after_loss",
             "The run was skipped after Redis had lost data: when nodes started runs again, the run counted as missed.".to_owned(),
         ),
         Some("missed") | None => {
-            ("skipped_missed", "The run was skipped as missed: no node could start the run in time.".to_owned())
+            ("skipped_missed", missed(facts, run))
         }
         Some("max_runs") => {
             ("skipped_used_up", "The run was skipped because as many runs had started as max_runs allows.".to_owned())
@@ -355,6 +382,38 @@ fn skipped(facts: &Facts, run: &RunFacts) -> (&'static str, String) {
             ("skipped_paused", format!("The run was skipped because its job was paused{by}{on}."))
         }
         Some(reason) => ("skipped", format!("The run was skipped: {reason}.")),
+    }
+}
+
+/// Returns the sentences about a run that was skipped as missed, with the rule that decided.
+fn missed(facts: &Facts, run: &RunFacts) -> String {
+    let late = run.finished_at.map(|ended| span(ended.since(run.run.due()))).unwrap_or_default();
+    let rule = facts.definition().map(|(spec, _)| &spec.catch_up);
+    match cause_of_skip(facts, run).zip(rule) {
+        Some((SkipCause::NewerDue(at), rule)) => {
+            let (newer, mode) = (RunId::regular(facts.name.clone(), at), mode_word(rule.mode));
+            format!(
+                "The run was skipped because a newer occurrence, {newer}, was due before the run could start. \
+                 catch_up = {mode} starts only the newest occurrence."
+            )
+        }
+        Some((SkipCause::TooMany, rule)) => format!(
+            "The run was skipped because more than {most} occurrences were due before the run could start. \
+             max_count = {most} of catch_up starts only the newest {most}.",
+            most = rule.max_count
+        ),
+        Some((SkipCause::OlderThanMaxAge(most), _)) => format!(
+            "The run was skipped because it was {late} late. catch_up starts no run that is more than max_age = {} late.",
+            format_duration(most)
+        ),
+        Some((SkipCause::OlderThanSkipIfLate(most), _)) => format!(
+            "The run was skipped because it was {late} late. skip_if_late = {} allows no later start.",
+            format_duration(most)
+        ),
+        Some((SkipCause::Late, _)) => format!(
+            "The run was skipped because it was {late} late. catch_up = skip starts no run that is later than late_after."
+        ),
+        None => "The run was skipped as missed: it could not start in time.".to_owned(),
     }
 }
 

@@ -1,18 +1,19 @@
 //! Findings about the plan: the schedule of the job, its author, and its changes.
 
+use super::clock_findings::clock_changes;
 use crate::domain::explain::explain_words::{after, by, files};
 use crate::domain::explain::facts::{Facts, JobFacts, Source, Subject};
 use crate::domain::explain::finding::{Finding, Part};
 use crate::domain::explain::schedule_then::{past_at, schedule_since};
 use crate::domain::job::audit_entry::AuditEntry;
 use crate::domain::job::job_spec::JobSpec;
-use crate::domain::name::names::RunKind;
+use crate::domain::name::names::{RunId, RunKind};
 use crate::domain::schedule::day_sets::DaySet;
 use crate::domain::schedule::left_out::LeftOut;
 use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::schedule::timetable::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::wording::{shown, shown_exactly};
+use crate::domain::time::wording::shown_exactly;
 
 /// The maximum number of changes of the schedule in the answer. Older changes are left out.
 const EDITS: usize = 5;
@@ -32,7 +33,7 @@ pub(super) fn plan(facts: &Facts) -> Vec<Finding> {
     if let Subject::NotDue { at, .. } = facts.subject {
         found.push(finding(
             "not_due",
-            format!("The job was not due at {}.", shown_exactly(at, &facts.zone)),
+            format!("The job was not due at {}.", shown_exactly(at, &facts.local)),
         ));
         found.extend(facts.job.as_ref().and_then(|job| left_out(facts, job, at)));
     }
@@ -59,14 +60,16 @@ pub(super) fn plan(facts: &Facts) -> Vec<Finding> {
             ));
         }
     }
+    found.extend(clock_changes(facts));
+    found.extend(next_set(facts));
     let unreadable = |why| {
         finding("audit_log_unreadable", format!("The audit log of the job cannot be read: {why}."))
     };
     found.extend(facts.audit_log_error.as_ref().map(unreadable));
     if let Subject::NotDue { before, after, .. } = facts.subject {
-        let earlier =
-            before.map(|at| format!("The previous time of the schedule is {}", facts.shown(at)));
-        let later = after.map(|at| format!("the next time is {}", facts.shown(at)));
+        let earlier = before
+            .map(|at| format!("The previous time of the schedule is {}", facts.shown_for_job(at)));
+        let later = after.map(|at| format!("the next time is {}", facts.shown_for_job(at)));
         let earlier_time = earlier.unwrap_or_else(|| "The schedule has no earlier time".to_owned());
         let later_time = later.unwrap_or_else(|| "there is no later time".to_owned());
         found.push(finding("nearest", format!("{earlier_time}, and {later_time}.")));
@@ -80,6 +83,19 @@ pub(super) fn plan(facts: &Facts) -> Vec<Finding> {
     found
 }
 
+/// Returns the finding for the time that a run or a user set for the next run. Returns `None` if
+/// there is no such time, or if it does not concern the run.
+fn next_set(facts: &Facts) -> Option<Finding> {
+    let (at, by) = facts.job.as_ref()?.next_set.as_ref()?;
+    let concerns = match facts.run() {
+        Some(run) => run.run.due() <= *at && run.finished_at.is_none_or(|end| end >= *at),
+        None => *at > facts.now,
+    };
+    let (at, who) = (facts.shown(*at), if by.parse::<RunId>().is_ok() { "Run" } else { "User" });
+    let text = format!("{who} {by} set the next run of the job to start no earlier than {at}.");
+    concerns.then(|| finding("next_set", text))
+}
+
 /// Returns the finding for the origin of the run, such as a backfill. Returns `None` for a regular
 /// run.
 fn kind_of_run(facts: &Facts) -> Option<Finding> {
@@ -90,7 +106,12 @@ fn kind_of_run(facts: &Facts) -> Option<Finding> {
         // No user requests the run of a notice.
         RunKind::Manual if facts.name.is_hidden() => return None,
         RunKind::Manual => {
-            finding("asked_for", format!("The run was requested by hand{by} on {due}."))
+            let asking = run.asked_by.as_ref().filter(|by| by.parse::<RunId>().is_ok());
+            let text = match asking {
+                Some(asking) => format!("Run {asking} of the job set the time of this run."),
+                None => format!("The run was requested by hand{by} on {due}."),
+            };
+            finding("asked_for", text)
         }
         RunKind::Backfill => finding(
             "made_up",
@@ -136,8 +157,8 @@ fn left_out(facts: &Facts, job: &JobFacts, at: UnixMillis) -> Option<Finding> {
     let by = timetable.left_out_by(at)?;
     let days = |days: &DaySet| days.texts().join(", ");
     let value = match by {
-        LeftOut::Start => shown(spec.shape.start?, timetable.zone()),
-        LeftOut::End => shown(spec.shape.end?, timetable.zone()),
+        LeftOut::Start => facts.shown(spec.shape.start?),
+        LeftOut::End => facts.shown(spec.shape.end?),
         LeftOut::OnlyOn => days(spec.shape.only_on.as_ref()?),
         LeftOut::Exclude => days(&spec.shape.exclude),
     };
@@ -206,7 +227,7 @@ fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Finding>) {
     if let Some((how, at)) = &job.ended {
         let on = on(facts, *at);
         found.push(if how == "finished" {
-            finding("finished", format!("The job was a one-shot, which ended{on}."))
+            finding("finished", format!("The job was a one-shot, which finished{on}."))
         } else {
             let by = last(AuditEntry::REMOVED);
             finding(

@@ -1,7 +1,8 @@
 //! Findings about the rules of a job that decided the outcome: the value of each rule and the place
 //! where the rule is set.
 
-use super::outcome_findings::decided;
+use super::clock_findings::CLOCK_CHANGE;
+use super::outcome_findings::{cause_of_skip, decided};
 use super::timing_findings::mode_word;
 use crate::domain::explain::explain_words::{by, files};
 use crate::domain::explain::facts::{Facts, Source, Subject};
@@ -12,19 +13,25 @@ use crate::domain::job::job_spec::{
 };
 use crate::domain::name::names::Label;
 use crate::domain::queue::lane::Priority;
-use crate::domain::run::run_state::RunState;
+use crate::domain::schedule::lateness::SkipCause;
 use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::time::duration::format_duration;
 
-/// Returns a finding for each rule that led to a finding of `outcome` or `timing`.
-pub(super) fn rules(facts: &Facts, outcome: &[Finding], timing: &[Finding]) -> Vec<Finding> {
+/// Returns a finding for each rule that led to a finding of `plan`, `outcome` or `timing`.
+pub(super) fn rules(
+    facts: &Facts,
+    plan: &[Finding],
+    outcome: &[Finding],
+    timing: &[Finding],
+) -> Vec<Finding> {
     let Some((spec, _)) = facts.definition() else { return Vec::new() };
-    let plain = JobSpec::with_defaults(Schedule::Manual, Action::Shell(String::new()));
+    let defaults = JobSpec::with_defaults(spec.schedule.clone(), Action::Shell(String::new()));
     let mut keys: Vec<&'static str> =
-        decided(facts, outcome).into_iter().flat_map(keys_of).copied().collect();
-    if !late_after_skipped(facts, spec) {
-        keys.retain(|key| *key != "late_after");
-    }
+        plan.iter().flat_map(|found| keys_of(found.code)).copied().collect();
+    keys.extend(decided(facts, outcome).into_iter().flat_map(|code| match code {
+        "skipped_missed" => keys_of_cause(facts),
+        code => keys_of(code),
+    }));
     keys.extend(timing.iter().flat_map(|found| keys_of(found.code)));
     if matches!(facts.subject, Subject::Job { .. }) && spec.schedule != Schedule::Manual {
         keys.extend(["overlap", "catch_up"]);
@@ -37,20 +44,18 @@ pub(super) fn rules(facts: &Facts, outcome: &[Finding], timing: &[Finding]) -> V
         }
     });
     keys.into_iter()
-        .filter_map(|key| rule(facts, key, &value(spec, key)?, value(&plain, key).as_ref()))
+        .filter_map(|key| rule(facts, key, &value(spec, key)?, value(&defaults, key).as_ref()))
         .collect()
 }
 
-/// Returns true if the run was skipped because of `late_after`. Returns false if it was skipped
-/// because a later occurrence was already due.
-fn late_after_skipped(facts: &Facts, spec: &JobSpec) -> bool {
-    let Some(run) = facts.run().filter(|run| run.state == RunState::Skipped) else { return true };
-    let last = run.skipped.map_or_else(|| run.run.due(), |(last, _)| last);
-    let Some((_, timetable)) = facts.definition() else { return true };
-    let is_newest = timetable
-        .next_after(last)
-        .is_none_or(|next| run.finished_at.is_none_or(|ended| ended < next));
-    spec.catch_up.mode == CatchUpMode::Skip && is_newest
+/// Returns the keys of the rule because of which a missed run was skipped.
+fn keys_of_cause(facts: &Facts) -> &'static [&'static str] {
+    match facts.run().and_then(|run| cause_of_skip(facts, run)) {
+        Some(SkipCause::OlderThanSkipIfLate(_)) => &["skip_if_late"],
+        Some(SkipCause::Late) => &["catch_up", "late_after"],
+        Some(_) => &["catch_up"],
+        None => &["skip_if_late", "catch_up"],
+    }
 }
 
 /// Returns the keys of a definition that can cause a finding with this code.
@@ -58,7 +63,8 @@ fn keys_of(code: &str) -> &'static [&'static str] {
     match code {
         "skipped_overlap" | "waits" | "replaced" | "late_behind" => &["overlap"],
         "waits_at" | "gave_up_place" | "late_at_gate" => &["group", "not_while", "key", "per_key"],
-        "skipped_missed" | "skipped_after_loss" => &["skip_if_late", "catch_up", "late_after"],
+        CLOCK_CHANGE => &["dst"],
+        "skipped_after_loss" => &["skip_if_late", "catch_up", "late_after"],
         "skipped_used_up" => &["max_runs"],
         "behind_owed" | "spread_to" | "late_spread" | "caught_up" => &["catch_up", "late_after"],
         "failed" | "retry_at" => &["retry"],
@@ -110,12 +116,20 @@ fn value(spec: &JobSpec, key: &str) -> Option<String> {
     Some(match key {
         "overlap" => match spec.overlap {
             Overlap::Skip => "skip".to_owned(),
-            Overlap::Queue { max: 1 } => "queue".to_owned(),
-            Overlap::Queue { max } => format!("queue, at most {max} waiting"),
+            Overlap::Queue { max: 1 } => "queue with max = 1 (the default of max)".to_owned(),
+            Overlap::Queue { max } => format!("queue with max = {max}"),
             Overlap::Replace => "replace".to_owned(),
             Overlap::Allow => "allow".to_owned(),
         },
         "catch_up" => catch_up(&spec.catch_up),
+        "dst" => {
+            let (gap, fold) = if spec.schedule.follows_real_time() {
+                spec.dst.of_real_time()
+            } else {
+                spec.dst.of_fixed_times()
+            };
+            format!("{{ gap = {:?}, fold = {:?} }}", gap.as_str(), fold.as_str())
+        }
         "late_after" => format_duration(spec.late_after),
         "retry" => retry(&spec.retry),
         "timeout" => format_duration(spec.timeout),
@@ -149,7 +163,11 @@ fn catch_up(rule: &CatchUp) -> String {
         .spread
         .map(|time| format!(", spread over {}", format_duration(time)))
         .unwrap_or_default();
-    format!("{}{age}{spread}", mode_word(rule.mode))
+    let most = match rule.mode {
+        CatchUpMode::All => format!(", max_count = {}", rule.max_count),
+        CatchUpMode::Skip | CatchUpMode::Latest => String::new(),
+    };
+    format!("{}{age}{most}{spread}", mode_word(rule.mode))
 }
 
 fn retry(rule: &RetryRule) -> String {

@@ -93,6 +93,7 @@ pub(super) fn facts(subject: Subject) -> Facts {
     let schedule = Schedule::Cron(vec!["* * * * *".parse().unwrap()]);
     let spec = JobSpec::with_defaults(schedule.clone(), Action::Shell("true".to_owned()));
     let job = JobFacts {
+        next_set: None,
         definition: Ok((spec, Timetable::new(schedule, Zone::utc(), s(-3600)))),
         since: s(-3600),
         created: Some((s(-3600), Some(ana()))),
@@ -106,6 +107,7 @@ pub(super) fn facts(subject: Subject) -> Facts {
         name: "j".parse().unwrap(),
         now: s(900),
         zone: Zone::utc(),
+        local: Zone::utc(),
         job: Some(job),
         subject,
         audit_log: Vec::new(),

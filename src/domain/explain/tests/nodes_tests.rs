@@ -32,14 +32,12 @@ fn a_node_says_whether_it_ran() {
         .says("not_running", "Node n1 was not running from 12:00:05 onwards.");
     let unseen = on(vec![last_seen(-3, &[])], fresh()).with(|facts| facts.now = s(5));
     unseen.says("unseen", "Node n1 was last seen running on 11:59:57, shortly before that time.");
-    on(vec![node("n2", &[])], started(20)).says(
-        "free",
-        "Node n2 was running, and no recorded event kept the node from claiming the run.",
-    );
+    on(vec![node("n2", &[])], started(20))
+        .says("free", "Node n2 was running, and no recorded event kept it from claiming the run.");
     let unknown =
         NodeFacts { last_seen: None, started_at: None, events: Vec::new(), ..node("n3", &[]) };
     on(vec![node("n1", &[]), unknown], started(20))
-        .says("not_known", "Redis has no record of node n3 for that time.");
+        .says("not_known", "Node n3 has no record in Redis for that time.");
     on(Vec::new(), fresh()).says("no_nodes", "No node is known to have been running at that time.");
 }
 
@@ -47,19 +45,17 @@ fn a_node_says_whether_it_ran() {
 fn a_node_says_what_kept_it_from_claiming() {
     on(vec![last_seen(5, &[slots(-5, None)])], fresh()).says(
         "slots_taken",
-        "All slots of node n1 for queue default were taken from 11:59:55 to 12:00:05.",
+        "Node n1 had no free slot for queue default from 11:59:55 to 12:00:05.",
     );
-    on(vec![node("n1", &[slots(-5, None)])], fresh()).says(
-        "slots_taken",
-        "All slots of node n1 for queue default were taken from 11:59:55 onwards.",
-    );
+    on(vec![node("n1", &[slots(-5, None)])], fresh())
+        .says("slots_taken", "Node n1 had no free slot for queue default from 11:59:55 onwards.");
     let time = "from 11:59:55 to 12:00:20";
     for (what, code, text) in [
         (NodeEventKind::RedisAway, "redis_away", format!("Node n1 could not reach Redis {time}.")),
         (
             slots_taken(),
             "slots_taken",
-            format!("All slots of node n1 for queue default were taken {time}."),
+            format!("Node n1 had no free slot for queue default {time}."),
         ),
         (paused(), "queue_paused", format!("Node n1 found queue default paused by ana@h {time}.")),
         (
@@ -80,32 +76,69 @@ fn a_node_says_what_kept_it_from_claiming() {
             "claims_suspended",
             format!("Node n1 claimed no runs {time}, because its keeper was not ready."),
         ),
-        (past_load(), "at_limit", format!("Node n1 claimed no runs {time}: load 9.1 > 8.")),
+        (
+            past_load(),
+            "at_limit",
+            format!("Node n1 claimed no runs because of load 9.1 > 8, {time}."),
+        ),
         (
             NodeEventKind::Restoring,
             "restoring",
             format!(
-                "Node n1 started no runs {time}: Redis had lost data, and nodes restored records from their journals."
+                "Node n1 started no runs {time}, because Redis had lost data and nodes restored records from their journals."
             ),
         ),
         (
             NodeEventKind::NewServer,
             "new_server",
             format!(
-                "Node n1 started no runs {time}: Redis had been restarted or replaced, and nodes checked for lost data."
+                "Node n1 started no runs {time}, because Redis had been restarted or replaced and nodes checked for lost data."
             ),
         ),
     ] {
         late_by(what, Some(20)).says(code, &text);
     }
-    on(vec![serving(None)], requiring("default+eu,gpu")).says(
-        "not_serving",
-        "Node n1 does not take the run: the node does not have the labels eu, gpu.",
+    on(vec![serving(None)], requiring("default+eu,gpu"))
+        .says("not_serving", "Node n1 does not take the run: it does not have the labels eu, gpu.");
+    on(vec![serving(Some("mail"))], requiring("default!5"))
+        .says("not_serving", "Node n1 does not take the run: it does not serve queue default.");
+}
+
+#[test]
+fn nodes_alike_share_a_sentence() {
+    let alike = |event: &NodeEvent| {
+        let nodes = ["n1", "n2", "n3"].map(|name| node(name, std::slice::from_ref(event)));
+        on(nodes.to_vec(), started(20))
+    };
+    let free = "Each of the nodes n1, n2 and n3 was running, and no recorded event kept it from claiming the run.";
+    let nodes = ["n2", "n3", "n4"].map(|name| node(name, &[]));
+    on(nodes.to_vec(), started(20)).says("free", &free.replace("n1, n2 and n3", "n2, n3 and n4"));
+    alike(&event(NodeEventKind::RedisAway, -5, Some(20))).says(
+        "redis_away",
+        "Each of the nodes n1, n2 and n3 could not reach Redis from 11:59:55 to 12:00:20.",
     );
-    on(vec![serving(Some("mail"))], requiring("default!5")).says(
-        "not_serving",
-        "Node n1 does not take the run: the node does not serve queue default.",
+    // Nodes notice a pause at different times. They lose Redis at different times too, but that is
+    // no obstacle that all of them share.
+    let at = |name, what: NodeEventKind, from| node(name, &[event(what, from, Some(18))]);
+    on(vec![at("n1", paused(), 1), at("n2", paused(), 2)], started(20)).says(
+        "queue_paused",
+        "Each of the nodes n1 and n2 found queue default paused by ana@h from 12:00:01 to 12:00:18.",
     );
+    let away = NodeEventKind::RedisAway;
+    on(vec![at("n1", away.clone(), 1), at("n2", away, 2)], started(20))
+        .says("redis_away", "Node n2 could not reach Redis from 12:00:02 to 12:00:18.");
+}
+
+#[test]
+fn an_obstacle_of_all_nodes_ends_at_the_latest_with_the_claim() {
+    for to in [None, Some(25)] {
+        let facts = late_by(paused(), to);
+        facts.says("late_queue", "Queue default was paused by ana@h from 11:59:55 to 12:00:20.");
+        facts.says(
+            "queue_paused",
+            "Node n1 found queue default paused by ana@h from 11:59:55 to 12:00:20.",
+        );
+    }
 }
 
 #[test]

@@ -6,8 +6,11 @@ use super::explain_scene::{
 };
 use crate::domain::explain::{AttemptFacts, Facts, NodeFacts, Place, RunFacts, Subject};
 use crate::domain::job::audit_entry::AuditEntry;
+use crate::domain::job::job_spec::{CatchUpMode, JobSpec, Overlap};
 use crate::domain::name::names::RunId;
 use crate::domain::run::run_state::RunState;
+use crate::domain::schedule::schedule_form::Schedule;
+use std::time::Duration;
 
 /// Returns facts about an occurrence in a ledger range. The range begins at noon and has an
 /// occurrence each minute.
@@ -110,10 +113,8 @@ fn a_skipped_run_says_why() {
         "skipped_used_up",
         "The run was skipped because as many runs had started as max_runs allows.",
     );
-    skip("missed").says(
-        "skipped_missed",
-        "The run was skipped as missed: no node could start the run in time.",
-    );
+    skip("missed")
+        .says("skipped_missed", "The run was skipped as missed: it could not start in time.");
     done_by_ana(AuditEntry::PAUSED, -60, skip("paused")).says(
         "skipped_paused",
         "The run was skipped because its job was paused by ana@h1 on 11:59:00.",
@@ -128,6 +129,75 @@ fn a_skipped_run_says_why() {
         "in_range",
         "For the same reason, more than 100,000 occurrences from 12:00:00 to 12:02:00 were skipped.",
     );
+}
+
+/// Returns facts about the run of noon, which was skipped as missed at `at`.
+fn missed_at(at: i64, change: impl FnOnce(&mut JobSpec)) -> Facts {
+    about(RunFacts { finished_at: Some(s(at)), ..skipped("missed") }).with_spec(change)
+}
+
+#[test]
+fn a_missed_run_says_which_rule_decided() {
+    let mode = |mode| move |spec: &mut JobSpec| spec.catch_up.mode = mode;
+    let newer = "The run was skipped because a newer occurrence, j@1795262460000, was due before the run could start.";
+    missed_at(70, |_| {})
+        .says(
+            "skipped_missed",
+            &format!("{newer} catch_up = latest starts only the newest occurrence."),
+        )
+        .says("default", "catch_up = latest is the default.");
+    missed_at(70, mode(CatchUpMode::Skip)).says(
+        "skipped_missed",
+        &format!("{newer} catch_up = skip starts only the newest occurrence."),
+    );
+    let late = "The run was skipped because it was 5m late.";
+    missed_at(300, |spec| {
+        spec.catch_up.mode = CatchUpMode::Skip;
+        spec.schedule = Schedule::Cron(vec!["0 * * * *".parse().unwrap()]);
+    })
+    .says(
+        "skipped_missed",
+        &format!("{late} catch_up = skip starts no run that is later than late_after."),
+    )
+    .says("default", "late_after = 1m is the default.");
+    missed_at(300, |spec| {
+        (spec.catch_up.mode, spec.catch_up.max_count) = (CatchUpMode::All, 3);
+    })
+    .says("skipped_missed", "The run was skipped because more than 3 occurrences were due before the run could start. max_count = 3 of catch_up starts only the newest 3.")
+    .says("set_in_file", "catch_up = all, max_count = 3, set in [jobs.j] or [defaults] of the file of node n1.");
+    let hourly = |spec: &mut JobSpec| {
+        spec.schedule = Schedule::Cron(vec!["0 * * * *".parse().unwrap()]);
+        spec.catch_up.max_age = Some(Duration::from_secs(200));
+        spec.shape.skip_if_late = Some(Duration::from_secs(250));
+    };
+    missed_at(300, hourly).says(
+        "skipped_missed",
+        &format!("{late} catch_up starts no run that is more than max_age = 3m20s late."),
+    );
+    missed_at(300, |spec| {
+        hourly(spec);
+        spec.catch_up.max_age = None;
+    })
+    .says("skipped_missed", &format!("{late} skip_if_late = 4m10s allows no later start."))
+    .says(
+        "set_in_file",
+        "skip_if_late = 4m10s, set in [jobs.j] or [defaults] of the file of node n1.",
+    );
+}
+
+#[test]
+fn a_run_skipped_by_a_full_overlap_queue_names_its_maximum() {
+    let skip = RunFacts { behind: Some("j@5".parse().unwrap()), ..skipped("overlap") };
+    about(skip)
+        .with_spec(|spec| spec.overlap = Overlap::Queue { max: 1 })
+        .says(
+            "skipped_overlap",
+            "The run was skipped because run j@5 was still open, and max = 1 allows no more waiting runs.",
+        )
+        .says(
+            "set_in_file",
+            "overlap = queue with max = 1 (the default of max), set in [jobs.j] or [defaults] of the file of node n1.",
+        );
 }
 
 #[test]
@@ -213,7 +283,7 @@ fn an_occurrence_without_a_record_says_what_is_left_of_it() {
     over()
         .with_job(|job| job.ended = Some(("finished".to_owned(), Some(s(-5)))))
         .says("over", "This occurrence has no run: the job ended on 11:59:55.");
-    facts(Subject::Never).says("never", "The job has had no occurrence yet.");
+    facts(Subject::Never).says("never", "The job has not been due yet.");
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn the_source_and_the_end_of_a_job_are_named() {
         "The job did not exist yet. The job was added on 11:00:00 by ana@h1.",
     );
     let ended = |how: &str| plain().with_job(|job| job.ended = Some((how.to_owned(), Some(s(9)))));
-    ended("finished").says("finished", "The job was a one-shot, which ended on 12:00:09.");
+    ended("finished").says("finished", "The job was a one-shot, which finished on 12:00:09.");
     done_by_ana(AuditEntry::REMOVED, 9, ended("cancelled")).says(
         "removed",
         "The job is no longer defined. The job was removed by ana@h1 on 12:00:09.",

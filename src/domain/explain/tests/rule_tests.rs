@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::explain_scene::{
-    about, ended, fresh, late_by, on, requiring, s, serving, skipped, slots_taken, started,
+    about, ended, fresh, late_by, on, requiring, serving, skipped, slots_taken, started,
 };
-use crate::domain::explain::{Facts, Place, RunFacts, Source};
+use crate::domain::explain::{Place, RunFacts, Source};
 use crate::domain::job::job_spec::{
     Action, AskedOn, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap,
 };
@@ -33,7 +33,7 @@ fn a_rule_is_named_with_its_value_and_where_it_is_set() {
         (skip("max_runs").with_spec(|spec| spec.shape.max_runs = Some(3)), "max_runs = 3"),
         (
             waiting().with_spec(|spec| spec.overlap = Overlap::Queue { max: 3 }),
-            "overlap = queue, at most 3 waiting",
+            "overlap = queue with max = 3",
         ),
         (
             end(RunState::Lost).with_spec(|spec| spec.delivery = Delivery::AtMostOnce),
@@ -63,19 +63,4 @@ fn a_rule_is_named_with_its_value_and_where_it_is_set() {
         .with_spec(|spec| spec.catch_up.mode = CatchUpMode::Skip)
         .with_job(|job| job.source = Source::Api)
         .says("set_by", "catch_up = skip, set with schedctl add by ana@h1.");
-}
-
-#[test]
-fn late_after_is_named_only_if_no_later_run_was_due_too() {
-    let skipped = |mode, finished_at| {
-        about(skipped("missed").with(|run| run.finished_at = Some(finished_at)))
-            .with_spec(|spec| spec.catch_up.mode = mode)
-    };
-    let is_named =
-        |facts: &Facts| facts.texts("default").iter().any(|text| text.starts_with("late_after = "));
-    // A run of a job that is due each minute. It was skipped before, or after, the next occurrence
-    // was due.
-    assert!(is_named(&skipped(CatchUpMode::Skip, s(59))));
-    assert!(!is_named(&skipped(CatchUpMode::Skip, s(60))));
-    assert!(!is_named(&skipped(CatchUpMode::Latest, s(59))));
 }

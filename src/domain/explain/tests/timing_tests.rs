@@ -91,7 +91,11 @@ fn a_late_run_says_what_kept_the_nodes() {
             "late_slots",
             format!("All slots of queue default were taken on n1 {time}."),
         ),
-        (past_load(), "late_at_limit", format!("A node limit kept n1 from claiming runs {time}.")),
+        (
+            past_load(),
+            "late_at_limit",
+            format!("A node limit kept n1 from claiming runs {time}: load 9.1 > 8."),
+        ),
         (
             NodeEventKind::Restoring,
             "late_restoring",

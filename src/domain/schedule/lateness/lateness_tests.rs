@@ -293,3 +293,34 @@ fn an_occurrence_taken_out_of_a_range_leaves_the_others_reported_exactly() {
         Rest::Some(range(1, 999_999, 100_001))
     );
 }
+
+#[test]
+fn a_skipped_run_has_a_cause_and_a_run_that_starts_has_none() {
+    let cause = |mode, max_age, max_count, late: Duration| {
+        let catch_up = CatchUp { mode, max_age, max_count, spread: None };
+        let table = minutely();
+        let due = met(&table, &catch_up, at(0).saturating_add(late));
+        assert_eq!(skip_cause(due).is_some(), matches!(judge(due), Decision::Skip { .. }));
+        skip_cause(due)
+    };
+    let (skip, latest, all) = (CatchUpMode::Skip, CatchUpMode::Latest, CatchUpMode::All);
+    let five = MINUTE * 5 + Duration::from_secs(1);
+    for (mode, max_age, max_count, late, wanted) in [
+        (latest, None, 9, Duration::from_secs(59), None),
+        (latest, None, 9, five, Some(SkipCause::NewerDue(at(5)))),
+        (skip, None, 9, five, Some(SkipCause::NewerDue(at(5)))),
+        (all, None, 9, five, None),
+        (all, None, 3, five, Some(SkipCause::TooMany)),
+        (all, Some(MINUTE), 9, five, Some(SkipCause::OlderThanMaxAge(MINUTE))),
+    ] {
+        assert_eq!(cause(mode, max_age, max_count, late), wanted, "{mode:?} {late:?}");
+    }
+    let hour = Timetable::new(Schedule::Every(MINUTE * 60), Zone::utc(), at(0));
+    let with = |mode| CatchUp { mode, max_age: None, max_count: 9, spread: None };
+    let (skips, runs) = (with(skip), with(latest));
+    let late =
+        |catch_up, skip_if_late| skip_cause(Due { skip_if_late, ..met(&hour, catch_up, at(5)) });
+    assert_eq!(late(&skips, None), Some(SkipCause::Late));
+    assert_eq!(late(&runs, None), None);
+    assert_eq!(late(&runs, Some(MINUTE)), Some(SkipCause::OlderThanSkipIfLate(MINUTE)));
+}

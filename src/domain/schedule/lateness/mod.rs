@@ -7,6 +7,7 @@
 
 #[cfg(test)]
 mod lateness_tests;
+mod skip_cause;
 
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use super::schedule_version::ScheduleVersions;
 use super::timetable::Timetable;
 use crate::domain::job::job_spec::{CatchUp, CatchUpMode};
 use crate::domain::time::unix_millis::UnixMillis;
+pub use skip_cause::{SkipCause, skip_cause};
 
 /// The decision about a due regular run: it starts, or a range of occurrences is skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]

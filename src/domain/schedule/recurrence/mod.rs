@@ -119,6 +119,12 @@ impl Recurrence {
         Self { clock_changes, ..self.clone() }
     }
 
+    /// Returns true if the rule is hourly or more frequent. The rule then follows real time through
+    /// clock changes, unless its job sets another rule.
+    pub(crate) fn follows_real_time(&self) -> bool {
+        self.plan.is_wild()
+    }
+
     /// Returns the first occurrence in `zone` that is not before `from`. Both are Unix times in
     /// seconds. Returns `None` if no occurrence comes before 2100.
     pub(crate) fn first_from(&self, zone: &Zone, from: i64) -> Option<i64> {

@@ -29,7 +29,7 @@ fn refusal(text: &str) -> String {
 
 #[test]
 fn a_zone_behind_a_time_and_a_damaged_basic_form_are_refused_with_what_to_write() {
-    for text in ["tomorrow 9am UTC", "9am Europe/London", "2026-12-24 09:00 utc"] {
+    for text in ["9am Europe/Atlantis", "2026-12-24 09:00 Europe/Atlantis"] {
         assert!(
             refusal(text).ends_with("wanted the end of the text (give the zone with --tz)"),
             "{}",
@@ -44,6 +44,42 @@ fn a_zone_behind_a_time_and_a_damaged_basic_form_are_refused_with_what_to_write(
         ("20261224T09:00", "wanted HHMM or HHMMSS"),
         ("20261224T090000+1", "is not an offset from UTC"),
         ("20261224T", "wanted HHMM or HHMMSS"),
+    ] {
+        assert!(refusal(text).contains(wanted), "{}", refusal(text));
+    }
+}
+
+#[test]
+fn a_zone_after_a_time_is_read_as_the_outputs_have_it() {
+    for (text, wanted) in [
+        ("tomorrow 9am UTC", "2026-11-22T09:00:00.000Z"),
+        ("tomorrow 9am Europe/London", "2026-11-22T09:00:00.000Z"),
+        ("Tue 2026-11-24 02:30:00 EST in America/New_York", "2026-11-24T07:30:00.000Z"),
+        ("02:30:00 JST in Asia/Tokyo", "2026-11-21T17:30:00.000Z"),
+        ("Tue 2026-11-24 02:30:00 CET", "2026-11-24T01:30:00.000Z"),
+        ("Tue 2026-11-24 02:30:00.250 cet", "2026-11-24T01:30:00.250Z"),
+        ("2026-07-01 09:00 CEST", "2026-07-01T07:00:00.000Z"),
+        ("Tue 2026-11-24 02:30:00 -03", "2026-11-24T05:30:00.000Z"),
+        ("2026-11-24 02:30 +05:30", "2026-11-23T21:00:00.000Z"),
+        // The abbreviation chooses one of the two instants of a repeated time.
+        ("Sun 2027-10-31 02:30:00 CEST", "2027-10-31T00:30:00.000Z"),
+        ("Sun 2027-10-31 02:30:00 CET", "2027-10-31T01:30:00.000Z"),
+        ("11-24 02:30:00", "2026-11-24T01:30:00.000Z"),
+        ("11-20 02:30:00", "2027-11-20T01:30:00.000Z"),
+        ("10-31 02:30:00 CET", "2027-10-31T01:30:00.000Z"),
+    ] {
+        if text.starts_with("10-31") {
+            let found = parse_at(text, "2027-10-01T00:00:00Z").unwrap();
+            assert_eq!(found.at.to_string(), wanted, "{text}");
+        } else {
+            assert_eq!(shown(text, NOW), wanted, "{text}");
+        }
+    }
+    for (text, wanted) in [
+        ("2026-12-24 09:00 CEST", "is not the time that Europe/Berlin has on that day, wanted CET"),
+        ("2027-03-28 02:30 CET", "the clock skips this time"),
+        ("2026-12-24 09:00 PST", "wanted the end of the text"),
+        ("02-30 09:00", "is not a month and a day that exists"),
     ] {
         assert!(refusal(text).contains(wanted), "{}", refusal(text));
     }

@@ -28,12 +28,8 @@ pub(super) fn resolve(local: DateTime, zone: &Zone) -> Result<Instant, String> {
     let show = |at: jiff::Timestamp| at.to_zoned(rules.clone()).strftime("%FT%T%:z").to_string();
     let note = match ambiguous.offset() {
         AmbiguousOffset::Unambiguous { .. } => None,
-        AmbiguousOffset::Gap { after, .. } => {
-            // The later offset converts `local` to an instant before the gap. So the next clock
-            // change after that instant is the gap.
-            let change =
-                after.to_timestamp(local).ok().and_then(|from| rules.following(from).next());
-            let offer = change.map(|change| change.timestamp()).map_or_else(String::new, |change| {
+        AmbiguousOffset::Gap { .. } => {
+            let offer = end_of_gap(local, zone).map_or_else(String::new, |change| {
                 let before = change.checked_sub(jiff::SignedDuration::from_secs(1)).map(show).unwrap_or_default();
                 format!("; the last second before the gap is {before}, the first instant after the gap is {}", show(change))
             });
@@ -54,4 +50,17 @@ pub(super) fn resolve(local: DateTime, zone: &Zone) -> Result<Instant, String> {
     let at = ambiguous.earlier().ok().and_then(UnixMillis::from_timestamp);
     at.map(|at| Instant { at, note })
         .ok_or_else(|| format!("{} is out of range, {RANGE}", local.strftime("%F %T")))
+}
+
+/// Returns the first instant after the gap in which the clock of `zone` skips the time `local`.
+/// Returns `None` if the clock shows this time.
+pub(super) fn end_of_gap(local: DateTime, zone: &Zone) -> Option<jiff::Timestamp> {
+    let rules = zone.rules();
+    let AmbiguousOffset::Gap { after, .. } = rules.to_ambiguous_timestamp(local).offset() else {
+        return None;
+    };
+    // The later offset converts `local` to an instant before the gap. So the next clock change
+    // after that instant is the gap.
+    let before = after.to_timestamp(local).ok()?;
+    rules.following(before).next().map(|change| change.timestamp())
 }

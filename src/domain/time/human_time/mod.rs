@@ -12,6 +12,7 @@ mod human_time_tests;
 mod local_time;
 mod named_days;
 mod time_vocabulary;
+mod zone_word;
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::AmbiguousOffset;
@@ -22,6 +23,7 @@ use super::zone::Zone;
 use local_time::RANGE;
 use named_days::NamedDay;
 use time_vocabulary::{FORMS, TimeFault, TimeWord};
+use zone_word::ZoneWord;
 
 pub use local_time::Instant;
 
@@ -48,6 +50,9 @@ pub struct InstantError {
 /// * A weekday is the next such day whose time is still to come. With `next`, today does not count.
 /// * A day of a month without a year is the next such day whose time is still to come.
 /// * A day alone means 00:00 on this day.
+/// * `11-23 02:30` is a month and a day without a year.
+/// * A zone after the time is `UTC`, a name such as `Europe/Berlin`, an offset such as `+01:00`, or
+///   the abbreviation that the clock of `zone` has at that time, such as `CET`.
 /// * `@` and digits, or 10 or 13 digits alone, count seconds since 1970. 13 digits count
 ///   milliseconds.
 ///
@@ -56,8 +61,16 @@ pub struct InstantError {
 /// time inside a gap of the zone's clock.
 pub fn parse_instant(text: &str, now: UnixMillis, zone: &Zone) -> Result<Instant, InstantError> {
     let lower = text.to_ascii_lowercase();
-    let found = split(&lower, FORMS).and_then(|words| read(&lower, &words, &Here { now, zone }));
+    let found =
+        split(&lower, FORMS).and_then(|words| read_with_zone(&lower, &words, &Here { now, zone }));
     found.map_err(|fault| refused(text, fault))
+}
+
+/// Returns the first instant after the gap in which the clock of `zone` skips the time `wall`. The
+/// wall time is stored as if it were in UTC. Returns `None` if the clock shows this time.
+pub fn after_gap(wall: UnixMillis, zone: &Zone) -> Option<UnixMillis> {
+    let local = Zone::utc().rules().to_datetime(wall.to_timestamp());
+    local_time::end_of_gap(local, zone).and_then(UnixMillis::from_timestamp)
 }
 
 /// Returns the instant of a text that means the same at any time. Such a text is a date of numbers
@@ -113,6 +126,39 @@ struct Here<'a> {
     zone: &'a Zone,
 }
 
+/// Returns the instant of a text, which may end with a zone.
+fn read_with_zone(
+    lower: &str,
+    words: &[TimeWord<'_>],
+    here: &Here<'_>,
+) -> Result<Instant, TimeFault> {
+    read(lower, words, here).or_else(|fault| before_zone(lower, words, here).unwrap_or(Err(fault)))
+}
+
+/// Returns the instant of a text that ends with a zone. Returns `None` if the last word is no zone.
+fn before_zone(
+    lower: &str,
+    words: &[TimeWord<'_>],
+    here: &Here<'_>,
+) -> Option<Result<Instant, TimeFault>> {
+    let (last, mut rest) = words.split_last().filter(|(_, rest)| !rest.is_empty())?;
+    let zone_word = ZoneWord::of(*last, here.zone, here.now)?;
+    let mut end = last.offset;
+    if let [before @ .., word] = rest
+        && word.text == "in"
+        && !before.is_empty()
+    {
+        (rest, end) = (before, word.offset);
+    }
+    let text = lower.get(..end)?.trim_end();
+    Some(match zone_word {
+        ZoneWord::Zone(zone) => read_with_zone(text, rest, &Here { now: here.now, zone: &zone }),
+        ZoneWord::Abbreviation => {
+            read(text, rest, here).and_then(|found| zone_word::chosen(*last, found.at, here.zone))
+        }
+    })
+}
+
 fn read(lower: &str, words: &[TimeWord<'_>], here: &Here<'_>) -> Result<Instant, TimeFault> {
     let (Some(first), Some(last)) = (words.first(), words.last()) else {
         return by_day_and_time(lower, words, here);
@@ -136,6 +182,7 @@ fn read(lower: &str, words: &[TimeWord<'_>], here: &Here<'_>) -> Result<Instant,
                 .ok_or_else(|| out_of_range(first.offset, "before 1970"))
         }
         word if word.starts_with('@') || is_epoch(word) => since_1970(*first, rest),
+        word if named_days::is_month_and_day(word) => by_day_and_time(lower, words, here),
         word if named_days::begins_with_a_date(word) => match dated(*first, rest)? {
             Dated::At(at) => Ok(Instant { at, note: None }),
             Dated::Local(local) => here.resolve(*first, local),

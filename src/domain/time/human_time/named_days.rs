@@ -76,6 +76,16 @@ pub(super) fn take(
 /// Parses a date at the start of the words: `2026-12-24`, `dec 24` or `24 dec 2026`.
 fn take_date(words: &[TimeWord<'_>], today: Date) -> Result<Option<(NamedDay, usize)>, TimeFault> {
     let Some(first) = words.first() else { return Ok(None) };
+    if let Some((month, day)) = month_and_day(first.text) {
+        return if yearly(month, day, today.year()).is_some() {
+            Ok(Some((NamedDay::Yearly(month, day), 1)))
+        } else {
+            Err(first.fault(format!(
+                "{} is not a month and a day that exists, wanted a date such as \"2026-12-24\"",
+                first.shown()
+            )))
+        };
+    }
     if begins_with_a_date(first.text) {
         return date(*first).map(|date| Some((NamedDay::Exactly(date), 1)));
     }
@@ -152,6 +162,19 @@ fn of_weekday(day: NamedDay, weekday: Weekday, word: TimeWord<'_>) -> Result<Nam
         }
         day => Ok(day),
     }
+}
+
+/// Returns true if the text is a month and a day without a year, such as `12-24`.
+pub(super) fn is_month_and_day(text: &str) -> bool {
+    month_and_day(text).is_some()
+}
+
+fn month_and_day(text: &str) -> Option<(i8, i8)> {
+    let (month, day) = text.split_once('-').filter(|(month, day)| month.len() + day.len() == 4)?;
+    let number = |part: &str| {
+        decimal(part).filter(|_| part.len() == 2).and_then(|value| i8::try_from(value).ok())
+    };
+    Some((number(month)?, number(day)?))
 }
 
 /// Returns true if the text is meant as a date. Such a text begins with digits and a hyphen, or

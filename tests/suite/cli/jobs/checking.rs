@@ -101,6 +101,8 @@ fn a_schedule_whose_last_time_is_past_is_reported_and_no_problem() {
             .contains("jobs.toml: jobs.at: no future time: the last was 2020-05-06T07:08:09.000"),
         "{reported:?}"
     );
+    assert!(reported[0].contains("does not add a job whose only time is past"), "{reported:?}");
+    assert!(reported[1].contains("runs only by schedctl run ended"), "{reported:?}");
     assert!(
         reported[1].contains("jobs.ended: no future time: the last was 2020-12-31T09:00:00.000"),
         "{reported:?}"

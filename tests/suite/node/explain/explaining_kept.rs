@@ -42,7 +42,7 @@ fn what_waits_to_be_made_up_for_is_reported_of_its_job_its_time_and_its_run() {
         "This occurrence waits for its backfill, which was requested with schedctl backfill.";
     assert_says(&redis, &[&runs[1].to_string()], &[waits]);
     assert_says(&redis, &["j", "--at", &runs[1].due().to_string()], &[waits]);
-    assert_says(&redis, &["j", "--last"], &["The job has had no occurrence yet."]);
+    assert_says(&redis, &["j", "--last"], &["The job has not been due yet."]);
 }
 
 #[test]
@@ -90,18 +90,6 @@ fn a_time_behind_the_end_of_a_job_is_reported_as_that() {
             &["This occurrence has no run: the job was cancelled on "],
         );
     }
-}
-
-#[test]
-fn the_last_occurrence_is_one_of_the_schedule_whatever_was_run_by_hand_since() {
-    let (redis, script) = (TestRedis::start(), Script::new());
-    let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
-    let _node = ScriptedNode::on(&redis, &script).node("n1").start();
-    ctl.run(&["add", "--name", "j", "--every", "1h", "--shell", "true"]).good();
-    ctl.run(&["run", "j"]).good();
-    eye.wait_for_history("j", 1);
-    let (_, document) = explained(&redis, &["j", "--last"]);
-    assert_eq!(document["subject"], "never");
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn a_run_is_late_because_all_slots_were_taken() {
     eye.wait_for_history("j", 1);
     until_found(&redis, &["j", "--last"], "late_slots");
     let said = [
-        "All slots of node n1 for queue q were taken from",
+        "Node n1 had no free slot for queue q from",
         "All slots of queue q were taken on n1",
         "queue = q, set with",
     ];
@@ -165,7 +165,11 @@ fn a_run_is_late_because_it_waited_for_another() {
     assert_says(
         &redis,
         &[&waited.run.to_string()],
-        &["The run waited until", &said, "overlap = queue, set in [jobs.j]"],
+        &[
+            "The run waited until",
+            &said,
+            "overlap = queue with max = 1 (the default of max), set in [jobs.j]",
+        ],
     );
 }
 

@@ -40,11 +40,11 @@ async fn an_explanation_without_a_gate_takes_three_round_trips() {
     ];
     let store = world.at(5_010);
     // The first explanation opens the connection and loads the script of the poll.
-    Box::pin(gather(&store, &name("a"), &Ask::Job)).await.unwrap().unwrap();
+    Box::pin(gather(&store, &name("a"), &Ask::Job, None)).await.unwrap().unwrap();
     let mut connection = world.redis.connection();
     for ask in questions {
         let before = reads(&mut connection);
-        Box::pin(gather(&store, &name("a"), &ask)).await.unwrap().unwrap();
+        Box::pin(gather(&store, &name("a"), &ask, None)).await.unwrap().unwrap();
         let rounds = reads(&mut connection) - before - 1;
         assert!(rounds <= 3, "{ask:?} took {rounds} round trips");
     }

@@ -446,7 +446,7 @@ impl Play {
                 continue;
             }
             let facts =
-                Box::pin(gather(&store, &name("a"), &Ask::At(*due))).await.unwrap().unwrap();
+                Box::pin(gather(&store, &name("a"), &Ask::At(*due), None)).await.unwrap().unwrap();
             let is_reported = match &facts.subject {
                 Subject::Ledger { state: reported, is_sure, .. } => {
                     *is_sure && reported == state.as_str()
