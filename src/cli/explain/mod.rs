@@ -7,6 +7,7 @@ mod view;
 use super::connect::connect;
 use super::failure::CliFailure;
 use super::global::Global;
+use super::jobs::instance_names::{has_instances, instance_names};
 use super::jobs::run_name::TargetName;
 use super::jobs::target::{Target, find_run, no_such_job};
 use super::next::zone_of;
@@ -28,6 +29,8 @@ The answer has six parts. planned: the planned run, and the schedule or user tha
 outcome: how the run ended, or what the run waits for. nodes: what each node did at that time.
 timing: if the run started within 1 s after its due time, and the reason if not. rule: the rule that
 decided, and where the rule is set. next: the next run.
+
+A job with on = \"each-node\" is explained for each node; --json then prints a list.
 
 The value of --at is a time as for add --at, or as the outputs of schedctl have it. A time without a
 zone is in the zone of this host. A time of day or a weekday without a date means the last one
@@ -113,14 +116,34 @@ pub(crate) async fn explain(
             (name, ask)
         }
     };
-    let Some(facts) = Box::pin(gather(&store, &name, &ask, Some(&local))).await? else {
-        return Err(no_such_job(&store, &name).await);
-    };
-    let findings = judge(&facts);
+    let mut names = vec![name.clone()];
+    if store.read_job(&name).await.ok().flatten().as_ref().is_some_and(has_instances) {
+        names = instance_names(&store, &name).await?;
+    }
+    let (mut documents, mut count) = (Vec::new(), 0);
+    for name in &names {
+        let Some(facts) = Box::pin(gather(&store, name, &ask, Some(&local))).await? else {
+            continue;
+        };
+        let findings = judge(&facts);
+        if console.is_json() {
+            documents.push(view::document(&facts, &findings));
+        } else {
+            if count > 0 {
+                console.line("");
+            }
+            view::text(&facts, &findings, console);
+        }
+        count += 1;
+    }
+    match (count, names.as_slice()) {
+        (0, [only]) if *only == name => return Err(no_such_job(&store, &name).await),
+        (0, _) => console.note(&format!("job {name} has no node that serves its queue")),
+        _ => {}
+    }
     if console.is_json() {
-        console.json(&view::document(&facts, &findings));
-    } else {
-        view::text(&facts, &findings, console);
+        let is_on_each_node = names.as_slice() != [name.clone()];
+        console.json(&if is_on_each_node { documents.into() } else { documents.remove(0) });
     }
     Ok(0)
 }

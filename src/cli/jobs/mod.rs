@@ -3,7 +3,8 @@
 pub(crate) mod check;
 pub(crate) mod describe_verb;
 pub(crate) mod export_verb;
-pub(crate) mod notice_lines;
+pub(crate) mod instance_names;
+mod notice_lines;
 pub(crate) mod pause_resume;
 pub(crate) mod run_name;
 pub(crate) mod show;

@@ -3,13 +3,15 @@
 //! Invariant: a name is used only if it matches one run. A complete due time names only the run with
 //! this id, so that a command repeated later never changes another run.
 
+use super::instance_names::has_instances;
 use super::target::{Target, find_job, job_name, known_run, listed, no_such_job, runs_matching};
 use crate::cli::failure::CliFailure;
 use crate::cli::runs::id_part::IdPart;
-use crate::cli::runs::open_runs::open_runs;
+use crate::cli::runs::open_runs::{ended_runs, open_runs};
 use crate::cli::runs::short_ids::RUNS_COMPARED;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::run::run_state::RunState;
+use crate::engine::planning::instances;
 use crate::store::Store;
 
 /// The number of digits of a complete due time in milliseconds, from the year 2001 to 2286.
@@ -79,7 +81,13 @@ impl RunName {
             Self::Next(job) => {
                 let record = find_job(store, job).await?;
                 let why = if record.paused_at.is_some() { ": the job is paused" } else { "" };
-                record.pending.ok_or_else(|| {
+                let mut planned = record.pending.clone();
+                if has_instances(&record) {
+                    let live = instances::of_job(store, job).await?;
+                    let pending = live.into_iter().filter_map(|(_, record)| record.pending);
+                    planned = pending.min_by_key(|run| (run.due(), run.job().clone()));
+                }
+                planned.ok_or_else(|| {
                     CliFailure::NotFound(format!("job {job} has no planned run{why}"))
                 })
             }
@@ -107,7 +115,7 @@ async fn newest(store: &Store, job: &JobName, place: usize) -> Result<RunId, Cli
     if runs.len() < place {
         let left = (place - runs.len()).min(RUNS_COMPARED);
         // A run may have ended between the two reads, and is then in both.
-        let ended = store.read_history(Some(job), 0, left).await?.runs;
+        let ended = ended_runs(store, job, left).await?;
         let ended = ended.into_iter().filter(|run| !runs.iter().any(|open| open.run == run.run));
         let ended: Vec<_> = ended.collect();
         runs.extend(ended);

@@ -14,11 +14,11 @@ use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::render::JobState;
 use crate::cli::render::{
-    Console, JobView, Relative, RunTable, RunView, Zones, action_line, attempts_json,
-    attempts_table, day_rules, effective, one_line, paused_queue_words, policy_lines, queue_words,
-    rfc3339, running_jobs, shown, shown_elsewhere, view_jobs, view_runs,
+    Cell, Colour, Console, JobView, Relative, RunTable, RunView, Table, Zones, action_line,
+    attempts_json, attempts_table, day_rules, effective, one_line, paused_queue_words,
+    policy_lines, queue_words, rfc3339, running_jobs, shown, shown_elsewhere, view_jobs, view_runs,
 };
-use crate::cli::runs::open_runs::open_runs;
+use crate::cli::runs::open_runs::{ended_runs, open_runs};
 use crate::cli::runs::short_ids::ShortIds;
 use crate::cli::shell::completion;
 use crate::domain::name::job_source::SourceName;
@@ -112,7 +112,7 @@ async fn show_job(store: &Store, name: &JobName, console: &mut Console) -> Resul
     };
     notice_lines::do_as_said_now(store, &mut job).await?;
     let mut records = open_runs(store, name).await?;
-    records.extend(store.read_history(Some(name), 0, RUNS).await?.runs);
+    records.extend(ended_runs(store, name, RUNS).await?);
     let runs = view_runs(store, &mut Zones::default(), records).await?;
     let upcoming = upcoming(&job, now);
     let backfill = store.list_backfill(name, BACKFILL).await?.len();
@@ -193,6 +193,10 @@ fn job_json(
         ),
         ("since", json!(record.since.to_string())),
         ("paused_at", json!(record.paused_at.map(|at| at.to_string()))),
+        (
+            "next_set",
+            json!(record.next_set.as_ref().map(|(at, by)| json!({"at": at.to_string(), "by": by}))),
+        ),
         ("ended", json!(ended(job))),
         ("ended_at", json!(ended(job).and(record.ended_at).map(|at| at.to_string()))),
         ("listed_by", record.listed_by.keys().map(String::as_str).collect()),
@@ -248,8 +252,12 @@ fn job_text(
             field("next", &format!("{at} ({}), {which}", when.either(retry.at)), console);
         }
         next_lines(upcoming, timetable, &local, when, console);
+        if let Some((at, by)) = record.next_set.as_ref().filter(|(at, _)| *at > when.now) {
+            let text = format!("{} ({}), set by {by}", shown(*at, &local), when.either(*at));
+            field("not before", &text, console);
+        }
         if let Some(paused) = &job.paused_queue {
-            field("blocked", &paused_queue_words(record.lane.queue(), paused, &local), console);
+            field("blocked", &paused_queue_words(job.lane().queue(), paused, &local), console);
         }
         field("action", &action_line(&spec.action, &spec.process), console);
         for (word, text) in policy_lines(spec) {
@@ -268,11 +276,36 @@ fn job_text(
             console,
         );
     }
+    node_table(job, when, &local, console);
     if !runs.is_empty() {
         console.line("");
         let mut table = RunTable::new();
         table.add(runs, ids, console);
         table.end(console);
+    }
+}
+
+/// Prints a table of the instances of a job on each node.
+fn node_table(job: &JobView, when: Relative, local: &Zone, console: &mut Console) {
+    let rows: Vec<[Cell; 5]> = job
+        .instances
+        .iter()
+        .map(|(node, view)| {
+            let last = view.last.as_ref();
+            let (state, colour) = view.state_words();
+            [
+                Cell::new(node.as_str()),
+                Cell::new(state).coloured(colour),
+                Cell::maybe(view.next_due().map(|at| shown(at, local))),
+                Cell::maybe(last.and_then(|run| run.finished_at).map(|at| when.passed(at))),
+                Cell::maybe(last.map(|run| run.state.as_str().replace('_', " ")))
+                    .coloured(last.map_or(Colour::Plain, |run| run.state.into())),
+            ]
+        })
+        .collect();
+    if !rows.is_empty() {
+        console.line("");
+        Table::new(["NODE", "STATE", "NEXT", "LAST", "RESULT"]).page(&rows, console);
     }
 }
 
@@ -440,6 +473,9 @@ fn run_text(
     }
     if let Some(reason) = view.reason() {
         field("reason", &reason, console);
+    }
+    if let Some(next) = &record.next {
+        field("next", &format!("set by the run: {next}"), console);
     }
     if let Some(by) = &record.by {
         field("by", by, console);

@@ -3,6 +3,7 @@
 
 use anyhow::Context as _;
 
+use super::instance_names::run_names;
 use crate::cli::failure::CliFailure;
 use crate::cli::runs::id_part::IdPart;
 use crate::cli::runs::short_ids::RUNS_COMPARED;
@@ -183,7 +184,11 @@ pub(crate) async fn runs_of(
     job: &JobName,
     newest: usize,
 ) -> Result<Vec<RunId>, CliFailure> {
-    Ok(store.list_runs_of(std::slice::from_ref(job), newest).await?.pop().unwrap_or_default())
+    let names = run_names(store, job).await?;
+    let mut runs: Vec<RunId> =
+        store.list_runs_of(&names, newest).await?.into_iter().flatten().collect();
+    runs.sort_unstable_by(|a, b| b.due().cmp(&a.due()).then_with(|| b.cmp(a)));
+    Ok(runs)
 }
 
 /// Returns the ids of the first runs, and the number of the other runs, in words.

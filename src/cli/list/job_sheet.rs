@@ -123,7 +123,7 @@ impl Sheet {
             result: Cell::maybe(result)
                 .coloured(last.map_or(Colour::Plain, |run| run.state.into())),
             state: Cell::new(state).coloured(colour),
-            queue: Cell::new(view.record.lane.queue().as_str()),
+            queue: Cell::new(view.lane().queue().as_str()),
             source: Cell::new(view.source_name().unwrap_or(view.record.kind.as_str())),
             schedule: view.schedule(),
             job: Cell::new(view.record.name.as_str()),

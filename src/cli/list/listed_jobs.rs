@@ -54,12 +54,16 @@ impl Wanted {
     }
 
     fn takes_name(&self, name: &JobName) -> bool {
-        self.pattern.as_ref().is_none_or(|pattern| pattern.matches(name.as_str()))
+        match &self.pattern {
+            Some(pattern) => pattern.matches(name.as_str()),
+            // The job of an instance is listed with the runs of all its instances.
+            None => name.instance().is_none(),
+        }
     }
 
     fn takes(&self, view: &JobView) -> bool {
         self.state.is_none_or(|state| view.is_in(state))
-            && self.queue.as_ref().is_none_or(|queue| view.record.lane.queue() == queue)
+            && self.queue.as_ref().is_none_or(|queue| view.lane().queue() == queue)
             && self.kind.is_none_or(|kind| view.record.kind == kind)
             && (!self.failed || view.has_failed())
     }
@@ -102,7 +106,8 @@ impl<'s> Pager<'s> {
         let mut with_dead = None;
         if wanted.failed {
             let dead = store.list_dead(DEAD_LETTERS).await?;
-            let jobs = || dead.iter().map(|run| run.job().clone()).collect();
+            let jobs =
+                || dead.iter().flat_map(|run| [run.job().clone(), run.job().defined()]).collect();
             with_dead = (dead.len() < DEAD_LETTERS).then(jobs);
         }
         let page = if left <= SHORT_PAGE { SHORT_PAGE } else { PAGE };

@@ -19,7 +19,7 @@ use crate::cli::failure::CliFailure;
 use crate::cli::jobs::pause_resume::not_defined;
 use crate::cli::jobs::target::{Target, find_run};
 use crate::cli::render::{Console, Zones, facts_in_words, shown, view_runs};
-use crate::cli::runs::open_runs::open_runs;
+use crate::cli::runs::open_runs::{ended_runs, open_runs};
 use crate::cli::runs::run_poller::{PolledRun, RunPoller};
 use crate::cli::runs::run_verb::{INTERRUPTED, ending};
 use crate::domain::name::names::{Fence, JobName, RunId};
@@ -124,7 +124,7 @@ async fn next_of(
     console: &mut Console,
 ) -> Result<Result<RunId, Stop>, CliFailure> {
     let newest_ended = |runs: Vec<RunRecord>| runs.into_iter().next().map(|run| run.run);
-    let before = newest_ended(store.read_history(Some(job), 0, 1).await?.runs);
+    let before = newest_ended(ended_runs(store, job, 1).await?);
     let mut poller = RunPoller::default();
     let mut has_reported = false;
     loop {
@@ -135,7 +135,7 @@ async fn next_of(
                 return Ok(Seen::Run(run.run.clone()));
             }
             // A run may have started and ended since the last read.
-            let ended = store.read_history(Some(job), 0, 1).await?.runs.into_iter().next();
+            let ended = ended_runs(store, job, 1).await?.into_iter().next();
             if let Some(run) =
                 ended.filter(|run| run.attempt > 0 && Some(&run.run) != before.as_ref())
             {

@@ -2,7 +2,7 @@
 
 use crate::cli::failure::CliFailure;
 use crate::cli::jobs::target::{find_run, no_such_job};
-use crate::cli::runs::open_runs::open_runs;
+use crate::cli::runs::open_runs::{ended_runs, open_runs};
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::run::run_state::RunState;
 use crate::store::{KeptOutput, RunRecord, Store};
@@ -73,7 +73,7 @@ pub(super) async fn of_job(
     attempt: Option<u32>,
 ) -> Result<Option<FoundOutput>, CliFailure> {
     let mut runs: Vec<RunRecord> = open_runs(store, job).await?;
-    runs.extend(store.read_history(Some(job), 0, RUNS_LOOKED_AT).await?.runs);
+    runs.extend(ended_runs(store, job, RUNS_LOOKED_AT).await?);
     if runs.is_empty() && store.read_job(job).await?.is_none() {
         return Err(no_such_job(store, job).await);
     }

@@ -12,11 +12,13 @@ use crate::config;
 use crate::domain::job::job_spec::{
     AskedOn, Backoff, CatchUpMode, Delivery, JobSpec, Overlap, RetryRule,
 };
+use crate::domain::job::placement::Placement;
 use crate::domain::job::process_limits::Limits;
 use crate::domain::job::process_rules::ProcessRules;
 use crate::domain::job::unique_rule::Second;
 use crate::domain::name::byte_size::format_size;
 use crate::domain::name::names::JobName;
+use crate::domain::name::names::NodeName;
 use crate::domain::queue::gate::PerKey;
 use crate::domain::schedule::clock_changes::{ClockChanges, Fold, Gap};
 use crate::domain::schedule::day_sets::DaySet;
@@ -25,6 +27,20 @@ use crate::domain::schedule::schedule_modifiers::Shape;
 use crate::domain::time::duration::format_duration;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
+
+/// Returns the nodes that run the job, in words. Returns `None` if any node may run it.
+fn placement_words(spec: &JobSpec) -> Option<String> {
+    let most =
+        spec.max_parallel.map_or_else(String::new, |most| format!(", at most {most} at once"));
+    match &spec.on {
+        Placement::Anywhere => None,
+        Placement::Nodes(nodes) => {
+            let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
+            Some(format!("node {}", names.join(" or ")))
+        }
+        Placement::EachNode => Some(format!("each node{most}")),
+    }
+}
 
 /// Returns the lines of `show` for concurrency keys and `not_while`.
 fn gate_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
@@ -166,7 +182,7 @@ pub(crate) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
         Overlap::Allow => "allow".to_owned(),
     };
     let mut lines = vec![
-        ("queue", queue_words(&spec.lane())),
+        ("queue", queue_words(&spec.lane_in(spec.queue.clone()))),
         ("group", spec.group.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string)),
         (
             "timeout",
@@ -183,6 +199,9 @@ pub(crate) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
         ("delivery", delivery(spec.delivery).to_owned()),
     ];
     lines.splice(2..2, gate_lines(spec));
+    if let Some(nodes) = placement_words(spec) {
+        lines.insert(1, ("on", nodes));
+    }
     lines.extend(shape_lines(&spec.shape));
     if !spec.dst.is_default() {
         lines.push(("clock changes", clock_changes(spec.dst)));

@@ -11,11 +11,14 @@ use super::lane_words::labels_json;
 use super::time_words::{rfc3339, shown};
 
 use crate::cli::failure::CliFailure;
-use crate::domain::name::names::{JobName, QueueName, RunId};
+use crate::cli::jobs::instance_names::has_instances;
+use crate::domain::name::names::{JobName, NodeName, QueueName, RunId};
+use crate::domain::queue::lane::Lane;
 use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 use crate::engine::Definition;
+use crate::engine::planning::instances;
 use crate::store::{JobRecord, JobSummary, QueueRecord, RecordedRetry, RunRecord, Store};
 
 /// The maximum number of leases read to find jobs with a running run.
@@ -64,6 +67,8 @@ pub(crate) struct JobView {
     pub(crate) last: Option<RunRecord>,
     /// The record of the job's queue, if the queue is paused.
     pub(crate) paused_queue: Option<QueueRecord>,
+    /// The instances of a job on each node, in the order of the names of their nodes.
+    pub(crate) instances: Vec<(NodeName, Self)>,
 }
 
 /// Returns the jobs that have a running run.
@@ -73,8 +78,23 @@ pub(crate) async fn running_jobs(store: &Store) -> Result<BTreeSet<JobName>, Cli
 }
 
 /// Returns `jobs` with all the data that `list` and `show` print. `running` has the jobs with a
-/// running run, from [`running_jobs`].
+/// running run, from [`running_jobs`]. A job on each node has the runs of its instances.
 pub(crate) async fn view_jobs(
+    store: &Store,
+    jobs: Vec<JobRecord>,
+    running: &BTreeSet<JobName>,
+) -> Result<Vec<JobView>, CliFailure> {
+    let mut views = view_records(store, jobs, running).await?;
+    for view in views.iter_mut().filter(|view| has_instances(&view.record)) {
+        let (nodes, records): (Vec<NodeName>, Vec<JobRecord>) =
+            instances::of_job(store, &view.record.name).await?.into_iter().unzip();
+        let instances = view_records(store, records, running).await?;
+        view.take_over(nodes.into_iter().zip(instances).collect());
+    }
+    Ok(views)
+}
+
+async fn view_records(
     store: &Store,
     jobs: Vec<JobRecord>,
     running: &BTreeSet<JobName>,
@@ -96,7 +116,8 @@ pub(crate) async fn view_jobs(
         let last = last_run.and_then(|_| last_runs.next()).and_then(|run| run.ok().flatten());
         let is_running = is_running || running.contains(&job.name);
         let definition = Definition::of(job.clone()).map_err(|error| error.to_string());
-        let paused_queue = paused.get(job.lane.queue()).cloned();
+        let lane = lane_of(&job, definition.as_ref().ok());
+        let paused_queue = paused.get(lane.queue()).cloned();
         views.push(JobView {
             record: job,
             definition,
@@ -105,6 +126,7 @@ pub(crate) async fn view_jobs(
             retry,
             last,
             paused_queue,
+            instances: Vec::new(),
         });
     }
     Ok(views)
@@ -117,7 +139,35 @@ pub(crate) async fn zone_of_job(store: &Store, name: &JobName) -> Zone {
     definition.map_or_else(Zone::utc, |definition| definition.timetable.zone().clone())
 }
 
+/// Returns the lane in which the runs of a job are due. A job on each node has only a mark as lane,
+/// so its lane is that of its definition.
+fn lane_of(record: &JobRecord, definition: Option<&Definition>) -> Lane {
+    let spec = definition.map(|definition| &definition.spec).filter(|_| has_instances(record));
+    spec.map_or_else(|| record.lane.clone(), |spec| spec.lane_in(spec.queue.clone()))
+}
+
 impl JobView {
+    /// Gives a job on each node the runs of its instances: the earliest planned run and retry, and
+    /// the last run, or a failed last run of an instance.
+    fn take_over(&mut self, instances: Vec<(NodeName, Self)>) {
+        let views = || instances.iter().map(|(_, view)| view);
+        self.record.pending = views()
+            .filter_map(|view| view.record.pending.clone())
+            .min_by_key(|run| (run.due(), run.job().clone()));
+        self.open = views().map(|view| view.open).sum();
+        self.is_running = views().any(|view| view.is_running);
+        self.retry = views().filter_map(|view| view.retry.clone()).min_by_key(|retry| retry.at);
+        self.last = views()
+            .filter_map(|view| view.last.clone())
+            .max_by_key(|run| (run.state.is_dead(), run.finished_at));
+        self.instances = instances;
+    }
+
+    /// Returns the lane in which the runs of the job are due.
+    pub(crate) fn lane(&self) -> Lane {
+        lane_of(&self.record, self.definition.as_ref().ok())
+    }
+
     /// Returns the state of the job, as `list` shows it.
     pub(crate) fn state(&self) -> JobState {
         let record = &self.record;
@@ -134,7 +184,11 @@ impl JobView {
             JobState::Paused
         } else if is_manual && self.open == 0 {
             JobState::Manual
-        } else if record.pending.is_none() && self.open == 0 && !waits_for_a_boot {
+        } else if record.pending.is_none()
+            && self.open == 0
+            && !waits_for_a_boot
+            && !has_instances(record)
+        {
             JobState::Finished
         } else {
             JobState::Scheduled
@@ -207,22 +261,28 @@ impl JobView {
     pub(crate) fn json(&self) -> Value {
         let zone = self.zone();
         let utc = |at: Option<UnixMillis>| at.map(|at| at.to_string());
-        let last_run = self.last.as_ref().map(|run| {
-            json!({
-                "run_id": run.run.to_string(),
-                "state": run.state.as_str(),
-                "started_at": utc(run.started_at),
-                "finished_at": utc(run.finished_at),
-            })
+        let nodes: Option<Vec<Value>> = has_instances(&self.record).then(|| {
+            let of_node = |(node, view): &(NodeName, Self)| {
+                json!({
+                    "node": node.as_str(),
+                    "name": view.record.name.as_str(),
+                    "state": view.state().as_str(),
+                    "next_due": view.next_due().map(|at| rfc3339(at, &zone)),
+                    "paused": view.record.paused_at.is_some(),
+                    "last_run": view.last_run_json(),
+                })
+            };
+            self.instances.iter().map(of_node).collect()
         });
+        let lane = self.lane();
         json!({
             "name": self.record.name.as_str(),
             "state": self.state().as_str(),
             "source": self.record.kind.as_str(),
             "source_name": self.source_name(),
-            "queue": self.record.lane.queue().as_str(),
-            "priority": self.record.lane.priority().as_i8(),
-            "requires": labels_json(self.record.lane.requires()),
+            "queue": lane.queue().as_str(),
+            "priority": lane.priority().as_i8(),
+            "requires": labels_json(lane.requires()),
             "schedule": self.schedule(),
             "tz": self.definition.as_ref().map_or(self.record.tz.as_str(), |it| it.timetable.zone().name().as_str()),
             "next_due": self.next_due().map(|at| rfc3339(at, &zone)),
@@ -230,7 +290,20 @@ impl JobView {
             "paused": self.record.paused_at.is_some(),
             "queue_paused": self.paused_queue.is_some(),
             "open": self.open,
-            "last_run": last_run,
+            "last_run": self.last_run_json(),
+            "nodes": nodes,
+        })
+    }
+
+    fn last_run_json(&self) -> Option<Value> {
+        let utc = |at: Option<UnixMillis>| at.map(|at| at.to_string());
+        self.last.as_ref().map(|run| {
+            json!({
+                "run_id": run.run.to_string(),
+                "state": run.state.as_str(),
+                "started_at": utc(run.started_at),
+                "finished_at": utc(run.finished_at),
+            })
         })
     }
 }

@@ -184,6 +184,11 @@ impl RunView {
         }
     }
 
+    /// Returns the node of a run of a job on each node. Only this node may start the run.
+    pub(crate) fn own_node(&self) -> Option<String> {
+        self.record.run.job().instance().map(|(_, node)| node.to_string())
+    }
+
     /// Returns the fields of the run for `history --json`.
     pub(crate) fn json(&self) -> Map<String, Value> {
         let record = &self.record;
@@ -192,7 +197,7 @@ impl RunView {
         let utc = |at: Option<UnixMillis>| at.map(|at| at.to_string());
         let fields = [
             ("run_id", json!(record.run.to_string())),
-            ("job", json!(record.run.job().as_str())),
+            ("job", json!(record.run.job().defined().as_str())),
             ("kind", json!(record.run.kind().as_str())),
             ("queue", json!(record.lane.queue().as_str())),
             ("priority", json!(record.lane.priority().as_i8())),
@@ -201,7 +206,7 @@ impl RunView {
             ("state", json!(record.state.as_str())),
             ("attempt", json!(record.attempt)),
             ("fence", json!(record.fence.map(Fence::as_u64))),
-            ("node", json!(record.node)),
+            ("node", json!(record.node.clone().or_else(|| self.own_node()))),
             ("started_at", json!(utc(record.started_at))),
             ("finished_at", json!(utc(record.finished_at))),
             ("late_ms", json!(self.late().map(millis))),
@@ -211,6 +216,7 @@ impl RunView {
             ("signal", json!(record.signal.filter(|_| ended))),
             ("http_status", json!(record.http_status.filter(|_| ended))),
             ("reason", json!(self.reason())),
+            ("next", json!(record.next)),
             ("by", json!(record.by)),
             ("error", json!(record.error.clone().filter(|_| ended))),
             ("left_processes", json!(record.left_processes)),

@@ -13,6 +13,7 @@ use crate::cli::confirmation::{ask, is_terminal};
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
+use crate::cli::jobs::instance_names::{has_instances, instance_names};
 use crate::cli::jobs::pause_resume::not_defined;
 use crate::cli::jobs::target::{definition_of, find_job, job_name};
 use crate::cli::render::{Console, rfc3339, shown};
@@ -76,6 +77,9 @@ pub(crate) async fn backfill(
     let name = job_name(&args.job)?;
     let store = connect(global, console).await?;
     let record = find_job(&store, &name).await?;
+    if has_instances(&record) {
+        return Err(CliFailure::Invalid(each_node(&store, &name).await?));
+    }
     if !record.is_live() {
         return Err(not_defined(&store, &name).await);
     }
@@ -114,6 +118,16 @@ pub(crate) async fn backfill(
         console.note(&format!("no occurrences of job {name} to backfill between {from} and {to}"));
     }
     Ok(0)
+}
+
+/// Returns the message for a job on each node, which names the instances to backfill.
+async fn each_node(store: &Store, name: &JobName) -> Result<String, CliFailure> {
+    let names = instance_names(store, name).await?;
+    let names: Vec<&str> = names.iter().map(JobName::as_str).collect();
+    Ok(format!(
+        "job {name} runs on each node, and a backfill is for one node: wanted one of {}",
+        names.join(", ")
+    ))
 }
 
 /// Fails unless the user agrees to run the job for `before` times at which the job did not exist:

@@ -5,6 +5,7 @@
 
 use super::past_time::parse_past;
 use crate::cli::failure::CliFailure;
+use crate::cli::jobs::instance_names::run_names;
 use crate::cli::jobs::target::job_name;
 use crate::cli::render::shown;
 use crate::cli::shell::completion;
@@ -64,7 +65,10 @@ impl RunFilter {
         letters: Letters,
         job: Option<&str>,
     ) -> Result<Ended, CliFailure> {
-        let job = job.map(job_name).transpose()?;
+        let jobs = match job.map(job_name).transpose()? {
+            Some(job) => run_names(store, &job).await?,
+            None => Vec::new(),
+        };
         let (mut since, mut until) = (None, None);
         if self.has_bounds() {
             let now = store.now().await?;
@@ -86,7 +90,7 @@ impl RunFilter {
                 "--since {from} is not before --until {to}: no run can match; wanted a later --until"
             )));
         }
-        Ok(Ended { letters, job, since, until, notices: RunNotices::With })
+        Ok(Ended { letters, jobs, since, until, notices: RunNotices::With })
     }
 }
 

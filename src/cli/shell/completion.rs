@@ -171,7 +171,8 @@ fn beginning(begin: &str, names: impl Iterator<Item = impl ToString>) -> Vec<Str
 /// Returns the ids of the newest dead letters that begin with `begin`.
 async fn dead_beginning(store: &Store, begin: &str) -> Result<Vec<String>, CliFailure> {
     let job: Option<JobName> = begin.split_once('@').and_then(|(job, _)| job.parse().ok());
-    let dead = store.read_ended(&Ended { job, ..Ended::dead() }, 0, NEWEST_RUNS).await?;
+    let jobs = job.into_iter().collect();
+    let dead = store.read_ended(&Ended { jobs, ..Ended::dead() }, 0, NEWEST_RUNS).await?;
     Ok(beginning(begin, dead.runs.iter().map(|run| &run.run)))
 }
 

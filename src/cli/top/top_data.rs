@@ -176,7 +176,7 @@ async fn due(
                 |(at, _)| shown_in(Detail::Brief, at, zone, when.now),
             ),
             state,
-            job.record.lane.queue().as_str().to_owned(),
+            job.lane().queue().as_str().to_owned(),
             job.record.name.as_str().to_owned(),
         ];
         let run = next.map(|(_, run)| run.clone());

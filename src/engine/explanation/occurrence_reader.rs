@@ -267,7 +267,7 @@ impl Known<'_> {
     /// has none.
     async fn before(&self, at: UnixMillis) -> Result<Option<UnixMillis>, StoreError> {
         let ended = crate::store::Ended {
-            job: Some(self.name.clone()),
+            jobs: vec![self.name.clone()],
             until: Some(at),
             ..crate::store::Ended::history()
         };

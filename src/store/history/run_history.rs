@@ -7,7 +7,7 @@ use super::run_record::RunRecord;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
-use crate::store::server::reply::text_of;
+use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::store_error::StoreError;
 
 /// A filter that selects ended runs.
@@ -15,8 +15,8 @@ use crate::store::server::store_error::StoreError;
 pub struct Ended {
     /// The index to search: the history, which has all ended runs, or only the dead letters.
     pub letters: Letters,
-    /// The job whose runs are selected; None for all jobs.
-    pub job: Option<JobName>,
+    /// The jobs whose runs are selected; empty for all jobs.
+    pub jobs: Vec<JobName>,
     /// The earliest end time of selected runs, inclusive; None for no limit.
     pub since: Option<UnixMillis>,
     /// The latest end time of selected runs, exclusive; None for no limit.
@@ -48,7 +48,7 @@ impl Ended {
     pub fn history() -> Self {
         Self {
             letters: Letters::All,
-            job: None,
+            jobs: Vec::new(),
             since: None,
             until: None,
             notices: RunNotices::With,
@@ -79,7 +79,12 @@ impl Store {
         offset: usize,
         limit: usize,
     ) -> Result<HistoryPage, StoreError> {
-        self.read_ended(&Ended { job: job.cloned(), ..Ended::history() }, offset, limit).await
+        self.read_ended(
+            &Ended { jobs: job.cloned().into_iter().collect(), ..Ended::history() },
+            offset,
+            limit,
+        )
+        .await
     }
 
     /// Returns `limit` ended runs that match `ended`, newest first, starting at the entry `offset`.
@@ -93,28 +98,31 @@ impl Store {
             return Ok(HistoryPage { runs: Vec::new(), entries: 0 });
         }
         let keys = &self.keys;
-        let index = match (ended.letters, &ended.job) {
-            (Letters::All, None) => keys.history(),
-            (Letters::All, Some(job)) => keys.job_history(job),
-            (Letters::Dead, None) => keys.dead(),
-            (Letters::Dead, Some(job)) => keys.job_dead(job),
+        let indexes: Vec<String> = match (ended.letters, ended.jobs.as_slice()) {
+            (Letters::All, []) => vec![keys.history()],
+            (Letters::All, jobs) => jobs.iter().map(|job| keys.job_history(job)).collect(),
+            (Letters::Dead, []) => vec![keys.dead()],
+            (Letters::Dead, jobs) => jobs.iter().map(|job| keys.job_dead(job)).collect(),
         };
+        // The entries of several indexes are merged, so the first entries of each are read.
+        let (from, most) =
+            if indexes.len() == 1 { (offset, limit) } else { (0, offset.saturating_add(limit)) };
         let until =
             ended.until.map_or_else(|| "+inf".to_owned(), |until| format!("({}", until.as_i64()));
         let since =
             ended.since.map_or_else(|| "-inf".to_owned(), |since| since.as_i64().to_string());
         let mut pipeline = redis::pipe();
-        pipeline
-            .cmd("ZRANGE")
-            .arg(index)
-            .arg(until)
-            .arg(since)
-            .arg("BYSCORE")
-            .arg("REV")
-            .arg("LIMIT")
-            .arg(offset)
-            .arg(limit);
-        let mut ids = ids_of(&self.link.query(&mut pipeline).await?);
+        for index in &indexes {
+            pipeline.cmd("ZRANGE").arg(index).arg(&until).arg(&since).arg("BYSCORE").arg("REV");
+            pipeline.arg("LIMIT").arg(from).arg(most).arg("WITHSCORES");
+        }
+        let mut found: Vec<(i64, RunId)> =
+            self.link.query(&mut pipeline).await?.iter().flat_map(ids_with_scores).collect();
+        if indexes.len() > 1 {
+            found.sort_by(|one, other| other.cmp(one));
+            found = found.into_iter().skip(offset).take(limit).collect();
+        }
+        let mut ids: Vec<RunId> = found.into_iter().map(|(_, id)| id).collect();
         let entries = ids.len();
         ids.retain(|id| ended.notices == RunNotices::With || !id.job().is_hidden());
         let records = self.read_runs(&ids).await?;
@@ -178,6 +186,12 @@ impl Store {
         pipeline.cmd("ZRANGE").arg(index).arg(0).arg(limit.saturating_sub(1));
         Ok(ids_of(&self.link.query(&mut pipeline).await?))
     }
+}
+
+fn ids_with_scores(answer: &Value) -> Vec<(i64, RunId)> {
+    let Value::Array(flat) = answer else { return Vec::new() };
+    let pair = |pair: &[Value]| Some((number_of(&pair[1])?, text_of(&pair[0])?.parse().ok()?));
+    flat.chunks_exact(2).filter_map(pair).collect()
 }
 
 pub(crate) fn ids_of(answer: &[Value]) -> Vec<RunId> {
