@@ -27,6 +27,7 @@ mod doctor;
 mod explain;
 mod failure;
 mod global;
+mod import;
 mod jobs;
 mod list;
 mod logs;

@@ -14,6 +14,7 @@ use super::doctor::{DoctorArgs, doctor};
 use super::explain::{ExplainArgs, explain};
 use super::failure::CliFailure;
 use super::global::Global;
+use super::import::{IMPORT_HELP, ImportVerb, import};
 use super::jobs::check::{CheckArgs, check};
 use super::jobs::describe_verb::{DescribeArgs, describe};
 use super::jobs::export_verb::{ExportArgs, export};
@@ -109,6 +110,9 @@ pub(crate) enum Verb {
     Apply(ApplyArgs),
     /// Print jobs as a jobs file
     Export(ExportArgs),
+    /// Write a jobs file with the jobs of a crontab
+    #[command(subcommand, after_help = IMPORT_HELP)]
+    Import(ImportVerb),
     /// Print counts of jobs, runs, nodes and stored data
     #[command(after_help = STATS_HELP)]
     Stats,
@@ -156,6 +160,7 @@ pub(crate) async fn dispatch(args: CliArgs, console: &mut Console) -> Result<u8,
         Verb::Diff(args) => diff(global, &args, console).await,
         Verb::Apply(args) => apply(global, &args, console).await,
         Verb::Export(args) => export(global, &args, console).await,
+        Verb::Import(verb) => import(&verb, console),
         Verb::Stats => stats(global, console).await,
         Verb::Top => top(global, console).await,
         Verb::Nodes => nodes(global, console).await,

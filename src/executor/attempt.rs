@@ -16,6 +16,7 @@ use crate::domain::job::webhook::SigningSecret;
 use crate::domain::name::names::{Fence, NodeName, RunId};
 use crate::domain::run::run_state::Ending;
 use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::ZoneName;
 use crate::keeper::{BootInstant, Variables};
 
 /// One attempt of a run, with everything its execution needs.
@@ -31,6 +32,8 @@ pub struct Attempt {
     pub node: NodeName,
     /// The action of the job.
     pub action: Action,
+    /// The zone of the job, which is the variable `TZ` of a process.
+    pub zone: ZoneName,
     /// The job's own variables, with references to credentials.
     pub env: BTreeMap<String, String>,
     /// The files whose variables are added to `env`.

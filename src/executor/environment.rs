@@ -28,6 +28,7 @@ impl Account {
             ("USER", self.user.clone()),
             ("SHELL", self.shell(attempt)),
             ("LANG", "C.UTF-8".to_owned()),
+            ("TZ", attempt.zone.to_string()),
         ];
         // Programs that run as another user expect LOGNAME.
         let login = attempt.process.user.as_ref().map(|_| ("LOGNAME", self.user.clone()));

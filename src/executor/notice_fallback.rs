@@ -191,6 +191,7 @@ mod tests {
             fence: Fence::new(1).unwrap(),
             node: "n".parse().unwrap(),
             action: Action::Shell("true".to_owned()),
+            zone: crate::domain::time::zone::Zone::utc().name().clone(),
             env: BTreeMap::new(),
             env_files: Vec::new(),
             notice_facts: NoticeFacts::default(),

@@ -208,6 +208,7 @@ mod tests {
             fence: Fence::new(1).unwrap(),
             node: "n".parse().unwrap(),
             action: Action::Shell("true".to_owned()),
+            zone: crate::domain::time::zone::Zone::utc().name().clone(),
             env: std::collections::BTreeMap::new(),
             env_files: Vec::new(),
             notice_facts: crate::executor::attempt::NoticeFacts::default(),

@@ -193,7 +193,7 @@ fn only_at_boot(what: &str) -> CliFailure {
 }
 
 /// Returns the time by this host's clock, which is used by verbs that do not need Redis.
-fn own_now() -> Result<UnixMillis, CliFailure> {
+pub(crate) fn own_now() -> Result<UnixMillis, CliFailure> {
     UnixMillis::from_timestamp(jiff::Timestamp::now()).ok_or_else(|| {
         CliFailure::Failed("the clock of this host is before 1970 or after 2099".to_owned())
     })

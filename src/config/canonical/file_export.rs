@@ -76,7 +76,7 @@ pub fn job_table(name: &JobName, spec: &JobSpec, kept_zone: &ZoneName, form: Tab
         let _ = writeln!(
             text,
             "# unique key {}: a jobs file cannot have a unique key",
-            quoted(unique.key.as_str())
+            toml_string(unique.key.as_str())
         );
     }
     match form {
@@ -152,7 +152,7 @@ fn table(section: &str, name: &str, keys: &Map<String, Value>) -> String {
 /// Formats a value of TOML on a single line.
 fn written(value: &Value) -> String {
     match value {
-        Value::String(text) => quoted(text),
+        Value::String(text) => toml_string(text),
         Value::Array(items) => {
             format!("[{}]", items.iter().map(written).collect::<Vec<_>>().join(", "))
         }
@@ -172,11 +172,11 @@ fn written(value: &Value) -> String {
 fn bare(key: &str) -> String {
     let is_bare = !key.is_empty()
         && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
-    if is_bare { key.to_owned() } else { quoted(key) }
+    if is_bare { key.to_owned() } else { toml_string(key) }
 }
 
 /// Formats a string in the quotes of TOML.
-fn quoted(text: &str) -> String {
+pub fn toml_string(text: &str) -> String {
     let mut quoted = String::from("\"");
     for sign in text.chars() {
         match sign {

@@ -299,6 +299,7 @@ fn attempt_of(runner: &Runner, definition: &Definition, claim: &Claim) -> Attemp
         fence: claim.fence,
         node: runner.node.settings.node.clone(),
         action: spec.action.clone(),
+        zone: definition.timetable.zone().name().clone(),
         env: spec.env.clone(),
         env_files: spec.env_files.clone(),
         webhook_secrets: spec.webhook_secrets.clone(),

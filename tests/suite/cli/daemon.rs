@@ -400,7 +400,7 @@ fn a_job_is_given_the_small_fixed_environment_and_nothing_of_the_daemons() {
         .filter(|name| *name != "PWD")
         .collect();
     names.sort_unstable();
-    let wanted = "HOME LANG PATH SCHEDD_ATTEMPT SCHEDD_DUE SCHEDD_DUE_MS SCHEDD_FENCE SCHEDD_JOB SCHEDD_NAMESPACE SCHEDD_NODE SCHEDD_REDIS_URL SCHEDD_RESULT SCHEDD_RUN_ID SHELL TEAM USER";
+    let wanted = "HOME LANG PATH SCHEDD_ATTEMPT SCHEDD_DUE SCHEDD_DUE_MS SCHEDD_FENCE SCHEDD_JOB SCHEDD_NAMESPACE SCHEDD_NODE SCHEDD_REDIS_URL SCHEDD_RESULT SCHEDD_RUN_ID SHELL TEAM TZ USER";
     assert_eq!(names.join(" "), wanted);
     let has = |line: &str| lines.lines().any(|found| found == line);
     assert!(
@@ -450,6 +450,49 @@ fn a_redis_url_with_a_password_is_not_in_the_environment_of_jobs() {
     assert!(!said.contains("s3cret") && !said.contains("SCHEDD_REDIS_URL"), "{said}");
     let file = format!("SCHEDD_JOBS={}\n", daemon.jobs_file().display());
     assert!(said.contains(&file) && said.contains("SCHEDD_NAMESPACE=schedd\n"), "{said}");
+}
+
+#[test]
+fn a_process_has_the_zone_of_its_job_as_tz_unless_env_sets_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let jobs = format!(
+        r#"
+        [defaults]
+        cwd = "{}"
+
+        [jobs.zoned]
+        tz = "Asia/Tokyo"
+        shell = "echo $TZ; exit 3"
+        done_check = {{ shell = "echo $TZ > asked; exit 1", on = "always" }}
+        on_failure = {{ shell = "echo $TZ > noticed" }}
+
+        [jobs.own]
+        tz = "Asia/Tokyo"
+        env = {{ TZ = "America/Lima" }}
+        shell = "echo $TZ"
+
+        [jobs.kept]
+        shell = "echo $TZ"
+        "#,
+        dir.path().display()
+    );
+    let redis = TestRedis::start();
+    let daemon = Schedd::on(&redis).node("web-1").env("TZ", "Asia/Kathmandu").jobs(&jobs).start();
+    daemon.wait_for_log("All jobs of the jobs file are applied");
+    let host = Host { daemon, ctl: Schedctl::on(&redis), _redis: redis };
+    let logged = |name: &str| {
+        let (id, _) = host.run_and_wait(name);
+        host.ctl.run(&["logs", &id]).good().stdout
+    };
+    let zones = ["zoned", "own", "kept"].map(logged).concat();
+    assert_eq!(zones, "Asia/Tokyo\nAmerica/Lima\nAsia/Kathmandu\n");
+    for name in ["asked", "noticed"] {
+        let zone = until(name, LONG, || {
+            let text = fs::read_to_string(dir.path().join(name)).ok()?;
+            Some(text).filter(|text| text.ends_with('\n'))
+        });
+        assert_eq!(zone, "Asia/Tokyo\n", "{name}");
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ use schedd::domain::job::process_rules::ProcessRules;
 use schedd::domain::name::names::{Fence, RunId};
 use schedd::domain::run::run_state::AttemptOutcome;
 use schedd::domain::time::unix_millis::UnixMillis;
+use schedd::domain::time::zone::Zone;
 use schedd::executor::{
     Attempt, Control, Executors, MayRunAs, OutputBuffer, ResultDirectory, StopReason,
 };
@@ -123,6 +124,7 @@ pub(crate) fn attempt(action: Action) -> Attempt {
         fence: Fence::new(u64::try_from(due).unwrap() * 3).unwrap(),
         node: "web-1".parse().unwrap(),
         action,
+        zone: Zone::utc().name().clone(),
         env: BTreeMap::new(),
         env_files: Vec::new(),
         notice_facts: schedd::executor::NoticeFacts::default(),

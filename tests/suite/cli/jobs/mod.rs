@@ -4,6 +4,7 @@ pub(crate) mod applying;
 pub(crate) mod checking;
 pub(crate) mod durations;
 pub(crate) mod exporting;
+pub(crate) mod importing;
 pub(crate) mod listing;
 pub(crate) mod next_times;
 pub(crate) mod showing;

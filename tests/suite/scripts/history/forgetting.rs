@@ -154,7 +154,7 @@ async fn a_dead_letter_is_not_pushed_out_by_later_successes() {
         for dead_of in [None, Some(name("a"))] {
             let page = world
                 .store
-                .read_ended(&Ended { job: dead_of, ..Ended::dead() }, 0, 100)
+                .read_ended(&Ended { jobs: dead_of.into_iter().collect(), ..Ended::dead() }, 0, 100)
                 .await
                 .unwrap();
             let kept: Vec<_> = page.runs.into_iter().map(|run| run.run).collect();
