@@ -132,6 +132,8 @@ pub(crate) struct Recorded {
     pub(crate) state: String,
     pub(crate) attempt: u32,
     pub(crate) fence: Option<u64>,
+    /// The node of its last attempt.
+    pub(crate) node: Option<String>,
     /// The claim of its last attempt.
     pub(crate) started: Option<Micros>,
     pub(crate) finished: Option<Micros>,

@@ -6,6 +6,7 @@
 //! | file | owns |
 //! | --- | --- |
 //! | `plan`, `jobs`, `sharing`, `schedule` | the meaning of a seed: jobs, what they share, faults, and due times by plain arithmetic |
+//! | `each_node` | the jobs that run on each node, and their instances |
 //! | `small` | the node with few slots, and the runs it has to put in order |
 //! | `stage`, `grounds`, `proxy`, `http_store` | the nodes, their environment, their connections to Redis, and the store jobs write to |
 //! | `faults/` | one file for each family of faults, each with the harm its row may do to the promises |

@@ -29,10 +29,12 @@ pub(crate) fn stop_recurring(
 ) -> Result<(Micros, Micros), Interrupted> {
     let begun = now();
     stage.write_jobs(&head(stage.dir(), lease));
+    let mut connection = stage.redis().connection();
     let are_gone = || {
         let listed = schedctl(stage, &["list", "--source", "file", "--json"]).output().unwrap();
         serde_json::from_slice::<Value>(&listed.stdout)
             .is_ok_and(|jobs| jobs.as_array().is_some_and(Vec::is_empty))
+            && !keys::jobs(&mut connection).iter().any(|job| job.contains('/'))
     };
     stage.wait(Duration::from_secs(30), are_gone)?;
     Ok((begun, now()))
@@ -85,6 +87,7 @@ fn recorded(run: &Value) -> Option<Recorded> {
         state: text("state")?.to_owned(),
         attempt: u32::try_from(count("attempt")?).ok()?,
         fence: count("fence"),
+        node: text("node").map(str::to_owned),
         started: text("started_at").and_then(instant),
         finished: text("finished_at").and_then(instant),
         waited_from: None,

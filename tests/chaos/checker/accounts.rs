@@ -107,10 +107,19 @@ pub(super) fn owed(view: &View<'_>, job: &Job) -> Vec<Micros> {
 }
 
 /// Returns any due time of the job that was begun or recorded. It gives the anchor of a period.
+/// All instances of a job have the same anchor.
 pub(super) fn seen_due(view: &View<'_>, job: &Job) -> Option<Micros> {
+    let defined = job.defined();
+    let from = view.evidence.jobs.range(defined.to_owned()..);
+    from.take_while(|(name, _)| name.starts_with(defined))
+        .filter(|(_, other)| other.defined() == defined)
+        .find_map(|(name, _)| seen_due_of(view, name))
+}
+
+fn seen_due_of(view: &View<'_>, job: &str) -> Option<Micros> {
     let begun = view
         .of_job
-        .get(&*job.name)
+        .get(job)
         .into_iter()
         .flatten()
         .find(|attempt| !attempt.run.is_manual)
@@ -119,7 +128,7 @@ pub(super) fn seen_due(view: &View<'_>, job: &Job) -> Option<Micros> {
         view.evidence
             .history
             .iter()
-            .find(|run| run.run.job == job.name && !run.run.is_manual)
+            .find(|run| run.run.job == job && !run.run.is_manual)
             .map(|run| run.run.due)
     };
     begun.or_else(recorded)
@@ -148,7 +157,7 @@ fn judge(view: &View<'_>, job: &Job, recorded: &Recorded) -> Result<(), String> 
     let run = &recorded.run;
     let attempts = view.attempts_of(&run.id);
     let finished = recorded.finished.unwrap_or(run.due);
-    let was_disturbed = view.is_disturbed(run.due, finished);
+    let was_disturbed = view.is_disturbed_on(job.only_node(), run.due, finished);
     let allow = |is_allowed: bool, why: &str| if is_allowed { Ok(()) } else { Err(why.to_owned()) };
     match recorded.state.as_str() {
         "succeeded" => allow(job.act != Act::Poison, "it kills its node each time"),

@@ -8,6 +8,7 @@ mod accounts;
 mod catch_up;
 mod crowd;
 mod drift;
+mod each_node;
 pub(crate) mod proof;
 mod remains;
 mod repeats;
@@ -86,7 +87,7 @@ impl Verdict {
             }
             Self::Above => {
                 "never more at once than a limit, a key, a group and not_while allow, nor on a node than it has room for, nor two \
-                 jobs of a unique key, nor on a node without a label it requires"
+                 jobs of a unique key, nor on a node without a label it requires, nor on another node than its own"
             }
             Self::Turn => "members take turns: one that waits for its turn is not passed over",
             Self::Gap => "no member begins sooner than the gap after the last ended",
@@ -208,6 +209,7 @@ pub(crate) fn check(evidence: &Evidence) -> Vec<Finding> {
     repeats::overlap(&view, &mut findings);
     shared::above(&view, &mut findings);
     unique::unique(&view, &mut findings);
+    each_node::elsewhere(&view, &mut findings);
     shared::turn(&view, &mut findings);
     shared::gap(&view, &mut findings);
     shared::burst(&view, &mut findings);

@@ -7,9 +7,10 @@
 //! The excuses are those of OVERLAP: a frozen host, and a claim that Redis lost.
 
 use super::timing::{given_up, lost_unseen};
-use super::view::View;
+use super::view::{View, delay_on};
 use super::{Finding, Verdict};
-use crate::evidence::{Attempt, Delay, Excuse, Inflicted, Micros, Recorded, SECOND, span};
+use crate::evidence::{Attempt, Delay, Excuse, Hit, Inflicted, Micros, Recorded, SECOND, span};
+use crate::world::each_node::MOMENT;
 use crate::world::jobs::Job;
 use crate::world::sharing::{GAP, NARROW, ORDER, PATIENCE, Rate, Thing};
 
@@ -328,6 +329,7 @@ fn overtaken(view: &View<'_>, thing: Thing, attempts: &[&Attempt], findings: &mu
             || !is_first(view, first)
             || !is_its_first_gate
             || lost_between(view, from, first.began)
+            || is_away(view, first, from)
         {
             continue;
         }
@@ -406,5 +408,30 @@ pub(super) fn begins_by(
         .fold(free, Micros::max);
     let others = Micros::try_from(ORDER.len() - 1).unwrap_or(0);
     let turn_timeout = if things.contains(&Thing::Group("turns")) { PATIENCE * others } else { 0 };
-    Some(view.put_off(ready, free + turn_timeout + view.timing.clean))
+    let kept = job.only_node().map_or(0, |node| kept_by_others(view, node, (ready, until)));
+    let end = free + turn_timeout + kept + view.timing.clean;
+    // A fault of another node delays what had a place there.
+    Some(view.put_off_by(ready, end, job.only_node(), |_| true))
+}
+
+/// Returns how long other nodes may keep places of which they make no use between these times: each
+/// that a fault hit, for a moment.
+fn kept_by_others(view: &View<'_>, node: &str, (from, to): (Micros, Micros)) -> Micros {
+    let is_gone = |other: &&String| {
+        view.evidence.faults.iter().any(|fault| {
+            *other != node
+                && matches!(&fault.harm.hit, Hit::Nodes(hit) if hit.contains(other))
+                && delay_on(fault, Some(other)) != Delay::None
+                && fault.from <= to
+                && from <= fault.to + BACK
+        })
+    };
+    MOMENT * Micros::try_from(view.evidence.nodes.iter().filter(is_gone).count()).unwrap_or(0)
+}
+
+/// Returns true if this attempt waited for its only node. Others are let in meanwhile, whenever
+/// they were due.
+fn is_away(view: &View<'_>, first: &Attempt, from: Micros) -> bool {
+    let only = view.only_node(&first.run);
+    only.is_some() && view.is_disturbed_on(only, from, first.began)
 }

@@ -96,7 +96,7 @@ pub(super) fn latest_first(view: &View<'_>, first: &Attempt) -> Micros {
             view.latest(free, timing.clean + timing.kill_grace + SECOND)
         }
         _ if waits => view.latest(first.run.due, timing.clean),
-        _ if job.is_some_and(|job| job.sharing.requires.is_some()) => {
+        _ if job.is_some_and(|job| job.sharing.requires.is_some() && job.only_node().is_none()) => {
             view.latest_of_few(first, timing.clean)
         }
         // Nothing blocked it, so only a fault of a node that held it excuses it.
@@ -205,7 +205,8 @@ fn latest_next(view: &View<'_>, before: &Attempt, next: &Attempt) -> Micros {
         .map(|fault| recovered_by(view, fault, before, ready))
         .max()
         .unwrap_or(ready);
-    let latest = view.put_off(ready, lost.max(ready + slack));
+    let only = view.only_node(&next.run);
+    let latest = view.put_off_on(only, ready, lost.max(ready + slack));
     // The next attempt waits again for the things it shares.
     let job = view.evidence.jobs.get(&next.run.job);
     let shared = job.and_then(|job| begins_by(view, job, ready, next.began));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::evidence::{
-    Attempt, Delay, Evidence, Excuse, Inflicted, Micros, Recorded, RunName, SECOND, Timing,
+    Attempt, Delay, Evidence, Excuse, Harm, Inflicted, Micros, Recorded, RunName, SECOND, Timing,
 };
 use crate::world::jobs::{Check, Job};
 use crate::world::sharing::Thing;
@@ -79,10 +79,24 @@ impl<'a> View<'a> {
         found
     }
 
+    /// Returns the only node that may begin this run, for a run of an instance.
+    pub(super) fn only_node(&self, run: &RunName) -> Option<&'a str> {
+        self.evidence.jobs.get(&run.job)?.only_node()
+    }
+
     /// Returns true if a fault between `from` and `to` could delay or lose a run.
     pub(super) fn is_disturbed(&self, from: Micros, to: Micros) -> bool {
+        self.is_disturbed_on(None, from, to)
+    }
+
+    /// Returns true if a fault between `from` and `to` could delay or lose a run that only this
+    /// node may begin.
+    pub(super) fn is_disturbed_on(&self, node: Option<&str>, from: Micros, to: Micros) -> bool {
         let reaches = |fault: &Inflicted| {
-            let until = match fault.harm.delay {
+            if node.is_some_and(|node| !fault.harm.hit.is_on(node)) {
+                return false;
+            }
+            let until = match delay_on(fault, node) {
                 Delay::None => return false,
                 Delay::Brief(slack) => fault.to + slack,
                 Delay::AtBegin => self.taken_back(fault.from),
@@ -107,7 +121,12 @@ impl<'a> View<'a> {
     /// A claim that was never answered is handed back uncounted, and so is a run given to a keeper
     /// that stood still unnoticed.
     /// Such a run was due just as the fault began.
+    /// A run that only one node may begin waits for that node, and for no other.
     pub(super) fn latest_of(&self, first: &Attempt, slack: Micros) -> Micros {
+        let end = first.run.due + slack;
+        if let Some(node) = self.only_node(&first.run) {
+            return self.put_off_on(Some(node), first.run.due, end);
+        }
         let concerns = |fault: &Inflicted| {
             let after = first.run.due - fault.from;
             let is_unanswered = (-UNDER_WAY..=2 * UNDER_WAY).contains(&after);
@@ -116,7 +135,7 @@ impl<'a> View<'a> {
                 || is_unanswered
                 || fault.harm.hit.is_on(&first.node)
         };
-        self.put_off_by(first.run.due, first.run.due + slack, concerns)
+        self.put_off_by(first.run.due, end, None, concerns)
     }
 
     /// Returns the latest start of a first attempt that only few nodes may run. A fault of any of
@@ -125,19 +144,29 @@ impl<'a> View<'a> {
         let concerns = |fault: &Inflicted| {
             self.evidence.labelled.iter().any(|node| fault.harm.hit.is_on(node))
         };
-        self.put_off_by(first.run.due, first.run.due + slack, concerns)
+        self.put_off_by(first.run.due, first.run.due + slack, None, concerns)
     }
 
     /// Returns the latest start of something that had to start by `end`, delayed by the faults from
     /// `ready` on.
     pub(super) fn put_off(&self, ready: Micros, end: Micros) -> Micros {
-        self.put_off_by(ready, end, |_| true)
+        self.put_off_on(None, ready, end)
     }
 
-    fn put_off_by(
+    /// Returns the same for something that only this node may start, and that waits for nothing
+    /// else.
+    pub(super) fn put_off_on(&self, node: Option<&str>, ready: Micros, end: Micros) -> Micros {
+        let concerns = |fault: &Inflicted| node.is_none_or(|node| fault.harm.hit.is_on(node));
+        self.put_off_by(ready, end, node, concerns)
+    }
+
+    /// Returns the same for something that only the node `only` may start, if one is given. The
+    /// faults that `concerns` names delay it.
+    pub(super) fn put_off_by(
         &self,
         ready: Micros,
         mut end: Micros,
+        only: Option<&str>,
         concerns: impl Fn(&Inflicted) -> bool,
     ) -> Micros {
         // A start needs a processor many times in a row, so the lost times of all measurements of
@@ -156,7 +185,7 @@ impl<'a> View<'a> {
                 if fault.from > end || !concerns(fault) {
                     continue;
                 }
-                let until = match fault.harm.delay {
+                let until = match delay_on(fault, only) {
                     Delay::Brief(slack) if fault.to + slack >= ready => {
                         fault.to + slack + self.timing.clean
                     }
@@ -305,6 +334,19 @@ impl<'a> View<'a> {
                 && fault.from <= at
                 && at <= fault.to + self.timing.recovery()
         })
+    }
+}
+
+/// Returns the delay of runs that only this node may begin. Nobody else takes them over while it is
+/// down, also if it ended with its grace.
+pub(super) fn delay_on(fault: &Inflicted, only: Option<&str>) -> Delay {
+    let Harm { hit, delay, may_repeat, .. } = &fault.harm;
+    match delay {
+        Delay::AtBegin if only.is_some_and(|node| hit.is_on(node)) => Delay::Throughout,
+        Delay::None if *may_repeat && only.is_some_and(|node| hit.is_on(node)) => {
+            Delay::Brief(BACK)
+        }
+        delay => *delay,
     }
 }
 

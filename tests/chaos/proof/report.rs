@@ -46,6 +46,15 @@ pub(crate) fn print(evidence: &Evidence, findings: &[Finding], begun: Micros) {
     let of_shared: Vec<_> = evidence.history.iter().filter(|run| shares(&run.run.job)).collect();
     let waited = of_shared.iter().filter(|run| run.waited_from.is_some()).count();
     println!("runs that share something {}, of which waited at a gate {waited}", of_shared.len());
+    let is_instance =
+        |job: &str| evidence.jobs.get(job).is_some_and(|job| job.only_node().is_some());
+    let of_each = evidence.history.iter().filter(|run| is_instance(&run.run.job));
+    let second = evidence.attempts.iter().filter(|attempt| attempt.number == 2);
+    println!(
+        "runs of jobs on each node {}, of which begun again {}",
+        of_each.count(),
+        second.filter(|attempt| is_instance(&attempt.run.job)).count()
+    );
     let readded: usize =
         evidence.generations.values().map(|of_name| of_name.len().saturating_sub(1)).sum();
     let of_readded = |job: &str| evidence.generations.contains_key(job);

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use serde_json::Value;
 
 use super::{report, soak};
 use crate::checker;
@@ -16,11 +15,14 @@ use crate::evidence::{
     Delay, Evidence, Harm, Hit, Inflicted, Micros, Recorded, SECOND, Timing, now,
 };
 use crate::faults::Fault;
-use crate::stage::{Death, Interrupted, Stage, schedctl};
+use crate::stage::{Death, Interrupted, Stage};
+use crate::world::each_node;
+use crate::world::each_node::Nodes;
 use crate::world::grounds::Grounds;
 use crate::world::hands::{Hands, Spite};
 use crate::world::http_store::HttpStore;
 use crate::world::jobs::Job;
+use crate::world::keys;
 use crate::world::plan::{Plan, Wanted};
 use crate::world::readding;
 use crate::world::readding::Readding;
@@ -118,7 +120,12 @@ impl Trial {
         let labelled = sharing::label(&mut grounds.nodes[..self.nodes]);
         grounds.nodes.last_mut().map(small::make);
         let stage = Stage::set(grounds, &plan.toml(dir), None, interrupted);
-        let ready = await_jobs(&stage, plan.jobs.len())?;
+        let all: Vec<String> = stage.nodes().iter().map(|node| node.name.clone()).collect();
+        // The small node serves only some queues.
+        let serving = &all[..self.nodes];
+        let instances = |jobs: Vec<Job>| each_node::instances(jobs, serving, &labelled);
+        let of_each = plan.jobs.iter().filter(|job| matches!(job.nodes, Nodes::Each { .. }));
+        let ready = await_jobs(&stage, instances(plan.jobs.clone()).len() + of_each.count())?;
         open_phases(&mut plan.jobs, set_at, ready);
         let usage = soak::usage(&stage);
         let mut hands = Hands::new(
@@ -175,6 +182,7 @@ impl Trial {
             played?;
         let Hands { mut jobs, mut operations, .. } = hands;
         close_phases(&mut jobs, stopped);
+        jobs = instances(jobs);
         jobs.extend(added);
         let (more, readded, generations) = readding.reported();
         operations.extend(more);
@@ -203,9 +211,9 @@ impl Trial {
             operations,
             generations,
             host_lags,
-            nodes: stage.nodes().iter().map(|node| node.name.clone()).collect(),
+            small: all.last().cloned(),
+            nodes: all,
             labelled,
-            small: stage.nodes().last().map(|node| node.name.clone()),
             leftovers,
             crashes,
         })
@@ -221,13 +229,11 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Waits until all jobs of the file are known. Returns the time at which they were.
+/// Waits until all jobs of the file and their instances are known. Returns the time at which they
+/// were.
 pub(crate) fn await_jobs(stage: &Stage, count: usize) -> Result<Micros, Failure> {
-    let are_known = || {
-        let listed = schedctl(stage, &["list", "--json"]).output().unwrap();
-        serde_json::from_slice::<Value>(&listed.stdout)
-            .is_ok_and(|jobs| jobs.as_array().is_some_and(|jobs| jobs.len() == count))
-    };
+    let mut connection = stage.redis().connection();
+    let are_known = || keys::jobs(&mut connection).len() == count;
     if stage.wait(Duration::from_secs(30), are_known)? {
         return Ok(now());
     }

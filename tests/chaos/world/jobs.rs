@@ -7,6 +7,8 @@ use std::path::Path;
 use fastrand::Rng;
 use serde_json::{Value, json};
 
+use super::each_node;
+use super::each_node::Nodes;
 use super::schedule::{Phase, When};
 use super::sharing;
 use super::sharing::{INVOICE, Sharing};
@@ -105,6 +107,7 @@ pub(crate) struct Job {
     pub(crate) timeout: Micros,
     /// True if it is in the queue `crowd`, which has few slots.
     pub(crate) is_in_crowd: bool,
+    pub(crate) nodes: Nodes,
     /// The things it shares with other jobs.
     pub(crate) sharing: Sharing,
     /// The most runs of a round of catching up; `None` for all.
@@ -135,6 +138,7 @@ impl Job {
             spread: 0,
             timeout: 60 * SECOND,
             is_in_crowd: false,
+            nodes: Nodes::Any,
             sharing: Sharing::default(),
             max_count: None,
             is_sure: true,
@@ -232,6 +236,12 @@ impl Job {
         let catch_up = format!("{{ mode = \"{}\"{spread} }}", self.catch_up);
         writeln!(text, "overlap = {overlap}\ncatch_up = {catch_up}\nlate_after = \"3s\"").unwrap();
         text.push_str(&self.sharing.toml());
+        if let Nodes::Each { at_once } = self.nodes {
+            text.push_str("on = \"each-node\"\n");
+            if let Some(at_once) = at_once {
+                writeln!(text, "max_parallel = {at_once}").unwrap();
+            }
+        }
         if self.is_at_most_once {
             text.push_str("delivery = \"at-most-once\"\n");
         }
@@ -411,6 +421,8 @@ pub(crate) fn zoo(rng: &mut Rng, url: &str) -> Vec<Job> {
         job.sharing.queue = Some("aside");
     }
     jobs.extend(sharing::zoo(rng));
+    // The faults of a seed do not depend on these jobs.
+    jobs.extend(each_node::zoo(&mut rng.clone()));
     jobs
 }
 

@@ -55,6 +55,11 @@ pub(crate) fn stray(connection: &mut Connection) -> Vec<String> {
     all(connection).into_iter().filter(is_stray).collect()
 }
 
+/// Returns the names of all live jobs.
+pub(crate) fn jobs(connection: &mut Connection) -> Vec<String> {
+    redis::cmd("ZRANGE").arg(whole("jobs")).arg(0).arg(-1).query(connection).unwrap()
+}
+
 /// Returns the time from which a run waited for its turn or at a gate, and the time a gate let it
 /// in, by its record.
 pub(crate) fn waits_of(connection: &mut Connection, run: &str) -> [Option<Micros>; 2] {

@@ -36,6 +36,7 @@ pub(crate) fn run() -> usize {
     super::shared_self_test::judge(&mut expect);
     super::small_self_test::judge(&mut expect);
     super::wrong_self_test::judge(&mut expect);
+    super::each_node_self_test::judge(&mut expect);
     assert!(misjudged.is_empty(), "the checker misjudges\n{}", misjudged.join("\n"));
     count
 }
@@ -507,6 +508,7 @@ impl World {
             state: "succeeded".into(),
             attempt: 1,
             fence: Some(fence),
+            node: None,
             started: None,
             finished: Some(ended + 5_000),
             waited_from: None,

@@ -124,12 +124,14 @@ fn command(bytes: &[u8]) -> Option<usize> {
 /// Returns all words that may be a run's id or a job's name.
 fn names(text: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for word in
-        text.split(|letter: char| !(letter.is_ascii_alphanumeric() || ".-_@~".contains(letter)))
-    {
-        names.insert(word.to_owned());
-        if let Some((job, _)) = word.split_once('@') {
-            names.insert(job.to_owned());
+    // The instance of a job on a node has a slash in its name; other names end there.
+    for others in [".-_@~/", ".-_@~"] {
+        let is_of_word = |letter: char| letter.is_ascii_alphanumeric() || others.contains(letter);
+        for word in text.split(|letter| !is_of_word(letter)) {
+            names.insert(word.to_owned());
+            if let Some((job, _)) = word.split_once('@') {
+                names.insert(job.to_owned());
+            }
         }
     }
     names
