@@ -31,9 +31,9 @@ impl ResultDirectory {
             return Self::default();
         };
         let mode = if rustix::process::geteuid().is_root() { FOR_ALL } else { FOR_OWNER };
-        let made = DirBuilder::new().recursive(true).mode(mode).create(&directory);
+        let created = DirBuilder::new().recursive(true).mode(mode).create(&directory);
         // The umask of this process does not apply here.
-        match made.and_then(|()| fs::set_permissions(&directory, Permissions::from_mode(mode))) {
+        match created.and_then(|()| fs::set_permissions(&directory, Permissions::from_mode(mode))) {
             Ok(()) => Self(Some(directory)),
             Err(error) => {
                 warn!(directory = %directory.display(), "Jobs cannot set the time of their next run, because the directory for their results cannot be made: {error}.");

@@ -44,6 +44,7 @@ pub use jobs::job_switch::{NextReply, PauseReply, ResumeOrder, ResumeReply};
 pub use jobs::rev::Rev;
 pub use jobs::schedule_versions::StoredVersion;
 pub use jobs::unique_keys::UniqueHolder;
+pub use nodes::live_instances::{LiveInstances, next_of};
 pub use nodes::node_events::{EventNote, NodeEvents};
 pub use nodes::node_records::{BeatFacts, BeatReply, FULL, NameClaim, NodeBeat, NodeRecord};
 pub use notices::failed_notices::FailedNotice;

@@ -39,7 +39,7 @@ use crate::domain::name::names::{JobName, RunId};
 use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
-use crate::engine::planning::planting;
+use crate::engine::planning::instances;
 use crate::engine::planning::planting::{Applied, Request};
 use crate::store::{Existing, JobRecord, Rev, Store};
 
@@ -190,7 +190,7 @@ async fn apply(
         };
         let existing = if args.replace && !is_drawn { Existing::Edit } else { Existing::Refuse };
         let request = Request { seen: seen.clone(), ..request(name.clone(), job, existing) };
-        return match planting::apply_one(store, host_zone, &request).await? {
+        return match instances::apply_one(store, host_zone, &request).await? {
             Applied::Created(next) => Ok((name, "created", next)),
             Applied::Updated(Some(next)) => Ok((name, "updated", Some(next))),
             Applied::Updated(None) => pending(store, name, "updated").await,

@@ -30,7 +30,7 @@ use crate::config::NamedJob;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
-use crate::engine::planning::planting;
+use crate::engine::planning::instances;
 use crate::engine::planning::planting::{Applied, PlantingError, Request};
 use crate::store::{Existing, Store};
 
@@ -251,7 +251,7 @@ impl LineAdder {
         open: &[(usize, NamedJob)],
         requests: &[Request],
     ) -> Result<Vec<Result<Applied, PlantingError>>, CliFailure> {
-        let applied = planting::apply(&self.store, &self.host_zone, requests).await;
+        let applied = instances::apply(&self.store, &self.host_zone, requests).await;
         applied.map_err(|error| {
             let (first, last) = (open.first().map_or(0, |(line, _)| *line), open.last().map_or(0, |(line, _)| *line));
             let failure = CliFailure::from(error);

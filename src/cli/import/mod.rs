@@ -54,8 +54,8 @@ Examples:
   schedctl import crontab --system -o jobs.toml
 
 Without FILE, --user and --system, your own crontab is read by crontab -l. Comments stay. % and \\%,
-variables, MAILTO, CRON_TZ, @reboot and ~ keep their meaning. The jobs run on this host, as with cron,
-unless --on names another node. [defaults] of the written file has the
+variables, MAILTO, CRON_TZ, @reboot and ~ keep their meaning. The jobs run on this host, as with
+cron, unless --on names another node. [defaults] of the written file has the
 rules of cron, each with a comment. A line that cannot be carried over is a comment with the reason,
 and is reported.
 

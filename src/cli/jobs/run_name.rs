@@ -11,7 +11,6 @@ use crate::cli::runs::open_runs::{ended_runs, open_runs};
 use crate::cli::runs::short_ids::RUNS_COMPARED;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::run::run_state::RunState;
-use crate::engine::planning::instances;
 use crate::store::Store;
 
 /// The number of digits of a complete due time in milliseconds, from the year 2001 to 2286.
@@ -83,7 +82,7 @@ impl RunName {
                 let why = if record.paused_at.is_some() { ": the job is paused" } else { "" };
                 let mut planned = record.pending.clone();
                 if has_instances(&record) {
-                    let live = instances::of_job(store, job).await?;
+                    let live = store.list_instances(job).await?;
                     let pending = live.into_iter().filter_map(|(_, record)| record.pending);
                     planned = pending.min_by_key(|run| (run.due(), run.job().clone()));
                 }

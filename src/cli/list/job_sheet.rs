@@ -44,7 +44,7 @@ pub(super) async fn print(
 /// The maximum number of characters of a schedule in the usual columns.
 const SCHEDULE: usize = 32;
 /// The maximum number of characters of a schedule in the usual columns on a narrow terminal.
-const SHORT_SCHEDULE: usize = 12;
+const SHORT_SCHEDULE: usize = 8;
 /// The end of a schedule that is cut.
 const CUT: &str = "...";
 

@@ -10,7 +10,7 @@ use crate::cli::jobs::target::{definition_of, find_job, job_name};
 use crate::cli::render::{Console, rfc3339, shown};
 use crate::domain::name::names::JobName;
 use crate::domain::time::zone::Zone;
-use crate::engine::planning::{instances, next_time};
+use crate::engine::planning::next_time;
 use crate::store::NextReply;
 
 /// Sets the time before which the next run of `job` does not start. A local time is a time in
@@ -31,7 +31,7 @@ pub(super) async fn set(
         .map_err(|why| CliFailure::Invalid(format!("--set: {why}")))?;
     let mut names = vec![name.clone()];
     if definition.spec.is_on_each_node() {
-        let live = instances::of_job(&store, &name).await?;
+        let live = store.list_instances(&name).await?;
         names = live.into_iter().map(|(_, record)| record.name).collect();
     }
     let mut set: Vec<Value> = Vec::new();

@@ -12,7 +12,7 @@ use crate::config;
 use crate::domain::job::job_spec::{
     AskedOn, Backoff, CatchUpMode, Delivery, JobSpec, Overlap, RetryRule,
 };
-use crate::domain::job::placement::Placement;
+use crate::domain::job::node_choice::NodeChoice;
 use crate::domain::job::process_limits::Limits;
 use crate::domain::job::process_rules::ProcessRules;
 use crate::domain::job::unique_rule::Second;
@@ -33,12 +33,12 @@ fn placement_words(spec: &JobSpec) -> Option<String> {
     let most =
         spec.max_parallel.map_or_else(String::new, |most| format!(", at most {most} at once"));
     match &spec.on {
-        Placement::Anywhere => None,
-        Placement::Nodes(nodes) => {
+        NodeChoice::Anywhere => None,
+        NodeChoice::Nodes(nodes) => {
             let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
             Some(format!("node {}", names.join(" or ")))
         }
-        Placement::EachNode => Some(format!("each node{most}")),
+        NodeChoice::EachNode => Some(format!("each node{most}")),
     }
 }
 

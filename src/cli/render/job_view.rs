@@ -18,7 +18,6 @@ use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 use crate::engine::Definition;
-use crate::engine::planning::instances;
 use crate::store::{JobRecord, JobSummary, QueueRecord, RecordedRetry, RunRecord, Store};
 
 /// The maximum number of leases read to find jobs with a running run.
@@ -87,7 +86,7 @@ pub(crate) async fn view_jobs(
     let mut views = view_records(store, jobs, running).await?;
     for view in views.iter_mut().filter(|view| has_instances(&view.record)) {
         let (nodes, records): (Vec<NodeName>, Vec<JobRecord>) =
-            instances::of_job(store, &view.record.name).await?.into_iter().unzip();
+            store.list_instances(&view.record.name).await?.into_iter().unzip();
         let instances = view_records(store, records, running).await?;
         view.take_over(nodes.into_iter().zip(instances).collect());
     }

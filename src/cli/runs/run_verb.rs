@@ -136,7 +136,9 @@ pub(crate) async fn follow(
         });
         console.json(&one_or_list(added.collect()));
     } else {
-        ids.iter().for_each(|id| console.line(id));
+        for id in &ids {
+            console.line(id);
+        }
     }
     Ok(0)
 }
@@ -157,7 +159,9 @@ pub(crate) async fn wait_for(
     let interrupts = interrupts.map_or_else(|| Signals::new([SIGINT]), Ok);
     let mut interrupts = interrupts.context("cannot listen for signals")?;
     if !console.is_json() {
-        names.iter().for_each(|name| console.line(name));
+        for name in names {
+            console.line(name);
+        }
         console.flush();
     }
     let started = Instant::now();

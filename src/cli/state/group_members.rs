@@ -17,10 +17,10 @@ use crate::store::{JobRecord, Store};
 const PAGE: usize = 500;
 
 /// A member of a group, and the due time of its planned run. `None` if no run is planned.
-pub(super) type Member = (JobName, Option<UnixMillis>);
+pub(super) type GroupMember = (JobName, Option<UnixMillis>);
 
 /// The members of each group, in the order of their turns or of their names.
-pub(super) type Members = BTreeMap<GroupName, Vec<Member>>;
+pub(super) type Members = BTreeMap<GroupName, Vec<GroupMember>>;
 
 /// Returns the live members of each of these groups: the jobs of an order, and the jobs that name
 /// the group.
@@ -56,7 +56,7 @@ pub(super) async fn read(
 }
 
 /// Returns the members as JSON.
-pub(super) fn members_json(members: &[Member]) -> Value {
+pub(super) fn members_json(members: &[GroupMember]) -> Value {
     members
         .iter()
         .map(|(job, due)| json!({"job": job.as_str(), "next_due": due.map(|due| due.to_string())}))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::group_members::{self, Member};
+use super::group_members::{self, GroupMember};
 use super::node_presence::warn_if_none_runs;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
@@ -162,7 +162,7 @@ async fn pass_turn(
 fn next_turn(
     settings: &GroupSettings,
     standing: &GroupStanding,
-    members: &[Member],
+    members: &[GroupMember],
     now: UnixMillis,
 ) -> Option<UnixMillis> {
     let GroupSettings::Alternate(turns) = settings else { return None };

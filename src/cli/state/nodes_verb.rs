@@ -1,7 +1,7 @@
 //! `nodes`: lists the nodes by name, with problems in their files or differences between these
 //! files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -84,8 +84,15 @@ fn queues(node: &NodeRecord) -> Option<String> {
     Some(queues.iter().map(QueueName::as_str).collect::<Vec<_>>().join(", "))
 }
 
+/// Returns the labels that were given to the node. The name of the node, which is always a label, is
+/// left out.
+fn own_labels(node: &NodeRecord) -> BTreeSet<Label> {
+    let labels = node.serving.labels.iter().filter(|label| label.as_str() != node.name);
+    labels.cloned().collect()
+}
+
 fn labels(node: &NodeRecord) -> String {
-    node.serving.labels.iter().map(Label::as_str).collect::<Vec<_>>().join(", ")
+    own_labels(node).iter().map(Label::as_str).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the reason why a present node claims no runs, and the time since which. Returns `None`
@@ -165,7 +172,7 @@ fn node_json(node: &NodeRecord, now: UnixMillis, differences: &Differences) -> V
         "running": running(node, now),
         "clock_offset_ms": node.clock_offset_ms,
         "queues": node.serving.queues.as_ref().map(|all| all.iter().map(QueueName::as_str).collect::<Vec<_>>()),
-        "labels": labels_json(&node.serving.labels),
+        "labels": labels_json(&own_labels(node)),
         "at_limit": at_limit(node, now).map(|(why, since)| json!({"why": why, "since": since.to_string()})),
         "differs": differing.map(|(job, others)| json!({"job": job.as_str(), "from": others})).collect::<Vec<_>>(),
     })

@@ -9,7 +9,7 @@ use crate::config::key::json_sheet::Form;
 use crate::config::key::origin::{Origin, Reading};
 use crate::config::syntax::problem::{Problems, key_text, nearest, one_of, quoted};
 use crate::config::syntax::reader::Spot;
-use crate::domain::job::placement::{EACH_NODE, MAX_NODES, Placement};
+use crate::domain::job::node_choice::{EACH_NODE, MAX_NODES, NodeChoice};
 use crate::domain::name::names::{GroupName, Label, NodeName, QueueName};
 use crate::domain::queue::lane::{MAX_LABELS, Priority};
 
@@ -51,7 +51,7 @@ pub(crate) fn compile_labels(spot: &Spot<'_>, problems: &mut Problems) -> Option
 
 /// Compiles the nodes of a job: `on = "web1"`, `on = ["web1", "web2"]` or `on = "each-node"`. `None`
 /// means that a fault was noted.
-pub(crate) fn compile_on(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<Placement> {
+pub(crate) fn compile_on(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<NodeChoice> {
     let problems = &mut *reading.problems;
     let nodes: Vec<NodeName> = match spot.as_items() {
         Some(items) => items
@@ -65,7 +65,7 @@ pub(crate) fn compile_on(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<P
         }
     };
     match nodes.as_slice() {
-        [node] if node.as_str() == EACH_NODE => return Some(Placement::EachNode),
+        [node] if node.as_str() == EACH_NODE => return Some(NodeChoice::EachNode),
         nodes if nodes.iter().any(|node| node.as_str() == EACH_NODE) => {
             return spot.wanted(problems, "names of nodes, or only \"each-node\"");
         }
@@ -84,18 +84,18 @@ pub(crate) fn compile_on(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<P
     }
     // An empty list removes the nodes of `[defaults]`.
     let nodes: BTreeSet<NodeName> = nodes.into_iter().collect();
-    Some(if nodes.is_empty() { Placement::Anywhere } else { Placement::Nodes(nodes) })
+    Some(if nodes.is_empty() { NodeChoice::Anywhere } else { NodeChoice::Nodes(nodes) })
 }
 
 /// Returns the nodes of a job as JSON.
-pub(crate) fn write_on(placement: &Placement, _form: Form) -> Value {
+pub(crate) fn write_on(placement: &NodeChoice, _form: Form) -> Value {
     match placement {
-        Placement::Anywhere => Value::Null,
-        Placement::Nodes(nodes) => match nodes.first() {
+        NodeChoice::Anywhere => Value::Null,
+        NodeChoice::Nodes(nodes) => match nodes.first() {
             Some(node) if nodes.len() == 1 => node.as_str().into(),
             _ => nodes.iter().map(NodeName::as_str).collect(),
         },
-        Placement::EachNode => EACH_NODE.into(),
+        NodeChoice::EachNode => EACH_NODE.into(),
     }
 }
 

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 pub use super::action::{Action, AskedOn, DoneCheck, HttpRequest};
 use super::env_file::EnvFile;
-use super::placement::Placement;
+use super::node_choice::{EACH_NODE, NodeChoice};
 use super::process_rules::{ProcessRules, Started};
 use super::unique_rule::Unique;
 use super::webhook::SigningSecret;
-use crate::domain::name::names::{GroupName, JobName, Label, NoticeKind, QueueName};
+use crate::domain::name::names::{GroupName, JobName, Label, NodeName, NoticeKind, QueueName};
 use crate::domain::queue::gate::{Gate, PerKey, SharedKey};
 use crate::domain::queue::lane::{Lane, Priority};
 use crate::domain::schedule::clock_changes::ClockChanges;
@@ -43,8 +43,8 @@ pub struct JobSpec {
     /// The labels that a node must have to run the job. At most 8.
     pub requires: BTreeSet<Label>,
     /// The nodes that run the job.
-    pub on: Placement,
-    /// The maximum number of nodes that run the job at once, with [`Placement::EachNode`]. 1 to
+    pub on: NodeChoice,
+    /// The maximum number of nodes that run the job at once, with [`NodeChoice::EachNode`]. 1 to
     /// 1,000,000. `None` means any number.
     pub max_parallel: Option<u32>,
     /// The concurrency key. Its limits apply to the runs of all jobs with this key together.
@@ -250,7 +250,7 @@ impl JobSpec {
             queue: QueueName::default_queue(),
             priority: Priority::default(),
             requires: BTreeSet::new(),
-            on: Placement::Anywhere,
+            on: NodeChoice::Anywhere,
             max_parallel: None,
             key: None,
             per_key: PerKey::default(),
@@ -344,5 +344,51 @@ impl JobSpec {
             }
             (other, _) => other,
         }
+    }
+
+    /// Returns true for a job that has an instance on each node, and no runs of its own.
+    pub fn is_on_each_node(&self) -> bool {
+        self.on == NodeChoice::EachNode
+    }
+
+    /// Returns the definition of the instance of this job, called `job`, on `node`. With
+    /// `max_parallel`, the instances share a concurrency key.
+    #[must_use]
+    pub fn instance_on(&self, job: &JobName, node: &NodeName) -> Self {
+        let mut instance = Self {
+            on: NodeChoice::Nodes([node.clone()].into()),
+            max_parallel: None,
+            ..self.clone()
+        };
+        if let Some(most) = self.max_parallel {
+            instance.key = parallel_key(job);
+            instance.per_key = PerKey { limit: Some(most), rate: None };
+        }
+        instance
+    }
+}
+
+/// Returns the concurrency key that the instances of `job` share. A slash keeps the key apart from
+/// most keys that users choose.
+fn parallel_key(job: &JobName) -> Option<SharedKey> {
+    format!("{EACH_NODE}/{job}").parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instance_has_the_lane_of_its_node_and_shares_the_key_of_its_job() {
+        let (job, node) = ("clean".parse().unwrap(), "web1".parse().unwrap());
+        let mut spec = JobSpec::with_defaults(Schedule::Manual, Action::Shell("true".to_owned()));
+        spec.on = NodeChoice::EachNode;
+        assert!(spec.is_on_each_node() && spec.lane().queue().is_of_host());
+        let instance = spec.instance_on(&job, &node);
+        assert_eq!((instance.lane().as_str(), instance.key), ("default=web1", None));
+        spec.max_parallel = Some(2);
+        let rolling = spec.instance_on(&job, &node);
+        assert_eq!(rolling.key.unwrap().as_str(), "each-node/clean");
+        assert_eq!((rolling.per_key.limit, rolling.max_parallel), (Some(2), None));
     }
 }

@@ -14,7 +14,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::gate::Gate;
-use crate::domain::job::placement::{MAX_NODES, Placement};
+use crate::domain::job::node_choice::{MAX_NODES, NodeChoice};
 use crate::domain::name::names::{IdError, Label, NodeName, QueueName};
 
 /// The maximum number of labels of a job or of a node.
@@ -70,12 +70,12 @@ impl Lane {
 
     /// Returns the lane like this for runs of a job with this placement.
     #[must_use]
-    pub fn on(self, placement: &Placement) -> Self {
+    pub fn on(self, placement: &NodeChoice) -> Self {
         match placement {
-            Placement::Nodes(nodes) => {
+            NodeChoice::Nodes(nodes) => {
                 Self::of(self.queue, self.priority, self.shard, self.requires, nodes.clone())
             }
-            Placement::Anywhere | Placement::EachNode => self,
+            NodeChoice::Anywhere | NodeChoice::EachNode => self,
         }
     }
 

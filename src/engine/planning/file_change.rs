@@ -7,9 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::instances;
 use super::job_operations;
 use super::job_operations::OperationError;
-use super::planting;
 use super::planting::{Applied, PlantingError, Request};
 use crate::config::{self, StoredJob};
 use crate::config::{Config, KeyChange};
@@ -319,7 +319,7 @@ pub async fn apply(
     for batch in to_apply.chunks(BATCH) {
         let requests = batch.iter().map(|(name, job)| Request::of_file(name, job, said.source));
         let requests: Vec<Request> = requests.collect::<Result<_, _>>()?;
-        let answers = planting::apply(store, host_zone, &requests).await?;
+        let answers = instances::apply(store, host_zone, &requests).await?;
         for ((name, _), answer) in batch.iter().zip(answers) {
             let name = (*name).clone();
             let change = match answer {

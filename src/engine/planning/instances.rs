@@ -12,21 +12,20 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use super::job_operations::{self, OperationError};
-use super::planting::{self, PlantingError, Request};
+use super::job_operations::{self, OperationError, remove_instance};
+use super::planting::{self, Applied, PlantingError, Request};
 use crate::config::{self, CanonicalError};
 use crate::domain::explain::GONE_AFTER;
 use crate::domain::job::definition_text::definition_hash;
 use crate::domain::job::job_spec::JobSpec;
 use crate::domain::name::job_source::SourceName;
-use crate::domain::name::names::{JobName, NodeName, RunId};
+use crate::domain::name::names::{JobName, NodeName};
 use crate::domain::queue::lane::Lane;
 use crate::domain::queue::lane_serving::Serving;
-use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 use crate::engine::dispatch::slots::Slots;
 use crate::engine::node_context::NodeContext;
-use crate::store::{Existing, JobRecord, SourceKind, StopRunning, Store, StoreError};
+use crate::store::{Existing, JobRecord, SourceKind, StopRunning, Store, StoreError, next_of};
 
 /// The most jobs read or written in one call.
 const BATCH: usize = 200;
@@ -157,7 +156,7 @@ async fn plan(
     });
     for batch in changed.chunks(BATCH) {
         let requests: Vec<Request> = batch.iter().map(|instance| instance.request()).collect();
-        let answers = Box::pin(planting::apply(store, host_zone, &requests)).await?;
+        let answers = planting::apply(store, host_zone, &requests).await?.0;
         for (instance, answer) in batch.iter().zip(answers) {
             match answer {
                 Ok(_) => {}
@@ -210,46 +209,43 @@ async fn list_jobs(store: &Store) -> Result<Vec<JobName>, StoreError> {
     }
 }
 
-/// The live instances of a job, each with its node and the record of the instance.
-pub type LiveInstances = Vec<(NodeName, JobRecord)>;
-
-/// Returns the live instances of the job `job`, in the order of the names of their nodes.
-pub async fn of_job(store: &Store, job: &JobName) -> Result<LiveInstances, StoreError> {
-    let (_, nodes) = store.list_nodes().await?;
-    let named: BTreeMap<NodeName, JobName> = nodes
-        .into_iter()
-        .filter_map(|node| node.name.parse().ok())
-        .filter_map(|node| JobName::of_instance(job, &node).map(|name| (node, name)))
-        .collect();
-    let names: Vec<JobName> = named.values().cloned().collect();
-    let mut found = LiveInstances::new();
-    for (batch, nodes) in names.chunks(BATCH).zip(named.keys().collect::<Vec<_>>().chunks(BATCH)) {
-        for (node, record) in nodes.iter().zip(store.read_jobs(batch).await?) {
-            let Ok(Some(record)) = record else { continue };
-            if record.is_live() {
-                found.push(((*node).clone(), record));
-            }
+/// Applies several requests as [`planting::apply`] does, and gives each changed job with
+/// `on = "each-node"` its instances. The due time of such a job is that of its first instance.
+pub async fn apply(
+    store: &Store,
+    host_zone: &Zone,
+    requests: &[Request],
+) -> Result<Vec<Result<Applied, PlantingError>>, StoreError> {
+    let (mut answers, changed) = planting::apply(store, host_zone, requests).await?;
+    for index in changed {
+        let (Some(request), Some(answer)) = (requests.get(index), answers.get_mut(index)) else {
+            continue;
+        };
+        follow(store, host_zone, &request.name).await?;
+        if let Ok(Applied::Created(next) | Applied::Updated(next)) = answer {
+            *next = next_of(&store.list_instances(&request.name).await?).or(*next);
         }
     }
-    Ok(found)
+    Ok(answers)
 }
 
-/// Returns the due time of the next run of these instances. Returns `None` if no run is planned.
-pub fn next_of(instances: &LiveInstances) -> Option<UnixMillis> {
-    instances.iter().filter_map(|(_, record)| record.pending.as_ref()).map(RunId::due).min()
+/// Applies one request as [`apply`] does.
+pub async fn apply_one(
+    store: &Store,
+    host_zone: &Zone,
+    request: &Request,
+) -> Result<Applied, PlantingError> {
+    let answer = apply(store, host_zone, std::slice::from_ref(request)).await?.pop();
+    answer.unwrap_or_else(|| Err(PlantingError::Contended(request.name.clone())))
 }
 
 /// Gives the job `job`, after a change of its definition, an instance on each node that runs now,
 /// and changes its other instances. Removes the instances of a job that no longer has any. The
 /// nodes themselves log the faults of their instances.
-pub(super) async fn follow(
-    store: &Store,
-    host_zone: &Zone,
-    job: &JobName,
-) -> Result<(), StoreError> {
+async fn follow(store: &Store, host_zone: &Zone, job: &JobName) -> Result<(), StoreError> {
     let Some(record) = store.read_job(job).await? else { return Ok(()) };
     let live: BTreeSet<NodeName> =
-        of_job(store, job).await?.into_iter().map(|(node, _)| node).collect();
+        store.list_instances(job).await?.into_iter().map(|(node, _)| node).collect();
     let (now, nodes) = store.list_nodes().await?;
     let mut wanted = Vec::new();
     for node in nodes {
@@ -261,39 +257,14 @@ pub(super) async fn follow(
         match wanted_on(&record, &name, &node.serving) {
             Err(_) => return Ok(()),
             Ok(Some((_, instance))) => wanted.push(instance),
-            Ok(None) => match remove_on(store, job, &name, StopRunning::No, "removed").await {
-                Err(OperationError::Store(error)) if error.is_passing() => return Err(error),
-                // The node of the instance removes it later, and logs a lasting fault.
-                Ok(()) | Err(_) => {}
-            },
+            Ok(None) => {
+                match remove_instance(store, job, &name, StopRunning::No, "removed").await {
+                    Err(OperationError::Store(error)) if error.is_passing() => return Err(error),
+                    // The node of the instance removes it later, and logs a lasting fault.
+                    Ok(()) | Err(_) => {}
+                }
+            }
         }
     }
     plan(store, host_zone, &BTreeMap::new(), wanted).await.map(drop)
-}
-
-/// Removes the instances of the removed job `job`.
-pub(super) async fn remove_all(
-    store: &Store,
-    job: &JobName,
-    running: StopRunning,
-    reason: &str,
-) -> Result<(), OperationError> {
-    for (node, _) in of_job(store, job).await? {
-        remove_on(store, job, &node, running, reason).await?;
-    }
-    Ok(())
-}
-
-async fn remove_on(
-    store: &Store,
-    job: &JobName,
-    node: &NodeName,
-    running: StopRunning,
-    reason: &str,
-) -> Result<(), OperationError> {
-    let Some(name) = JobName::of_instance(job, node) else { return Ok(()) };
-    let source = SourceName::instances_on(node);
-    let removed =
-        job_operations::remove(store, &name, SourceKind::File, source.as_str(), running, reason);
-    Box::pin(removed).await.map(drop)
 }

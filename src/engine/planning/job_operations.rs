@@ -5,11 +5,11 @@
 //! answers that the job changed meanwhile, the operation starts again from the reading.
 
 use super::backfill_plan;
-use super::instances;
 pub use super::operation_error::OperationError;
 use super::passed_ranges::unrecorded;
 use crate::domain::job::job_spec::gates_of;
-use crate::domain::name::names::{JobName, RunId, RunKind};
+use crate::domain::name::job_source::SourceName;
+use crate::domain::name::names::{JobName, NodeName, RunId, RunKind};
 use crate::domain::queue::lane::Lane;
 use crate::domain::run::run_state::RunState;
 use crate::domain::schedule::lateness;
@@ -106,7 +106,7 @@ pub async fn unlist_job(
     remove(store, name, SourceKind::File, source, StopRunning::No, "removed").await
 }
 
-pub(super) async fn remove(
+async fn remove(
     store: &Store,
     name: &JobName,
     kind: SourceKind,
@@ -158,7 +158,9 @@ pub(super) async fn remove(
                 end_unbegun(store, name, reason).await?;
                 notice_cleanup::forget_of_removed(store, name).await?;
                 if is_on_each_node {
-                    instances::remove_all(store, name, running, reason).await?;
+                    for (node, _) in store.list_instances(name).await? {
+                        remove_instance(store, name, &node, running, reason).await?;
+                    }
                 }
                 return Ok(RemoveReply::Removed(stopped.max(more)));
             }
@@ -166,6 +168,21 @@ pub(super) async fn remove(
         }
     }
     Err(OperationError::Contended(name.clone()))
+}
+
+/// Removes the instance of `job` on `node`, if there is one.
+pub(super) async fn remove_instance(
+    store: &Store,
+    job: &JobName,
+    node: &NodeName,
+    running: StopRunning,
+    reason: &str,
+) -> Result<(), OperationError> {
+    let Some(name) = JobName::of_instance(job, node) else { return Ok(()) };
+    let source = SourceName::instances_on(node);
+    let kind = SourceKind::File;
+    let removed = remove(store, &name, kind, source.as_str(), running, reason);
+    Box::pin(removed).await.map(drop)
 }
 
 /// Returns the occurrences without a run record that passed after the planned run of a job. For a
@@ -226,7 +243,7 @@ async fn instances_of(store: &Store, name: &JobName) -> Result<Vec<JobName>, Sto
     if !has_instances {
         return Ok(Vec::new());
     }
-    Ok(instances::of_job(store, name).await?.into_iter().map(|(_, record)| record.name).collect())
+    Ok(store.list_instances(name).await?.into_iter().map(|(_, record)| record.name).collect())
 }
 
 async fn pause_one(store: &Store, name: &JobName) -> Result<PauseReply, OperationError> {

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use tracing::debug;
 
-use super::instances;
 use super::job_operations::{ENDED_AT_ONCE, cancel_run};
 use super::passed_ranges::unrecorded;
 use super::unique_add::{KeyHolder, read_key_holders};
@@ -141,7 +140,7 @@ pub enum PlantingError {
         /// The name of the job.
         job: JobName,
         /// The lane that the job needs.
-        lane: Lane,
+        lane: String,
     },
 }
 
@@ -154,13 +153,15 @@ struct Open<'a> {
 }
 
 /// Applies several requests, and returns their results in the order of the requests. A refused
-/// request does not affect the other requests.
+/// request does not affect the other requests. Also returns the indexes of the requests that changed
+/// a job which has or had an instance on each node.
 pub async fn apply(
     store: &Store,
     host_zone: &Zone,
     requests: &[Request],
-) -> Result<Vec<Result<Applied, PlantingError>>, StoreError> {
+) -> Result<(Vec<Result<Applied, PlantingError>>, Vec<usize>), StoreError> {
     let now = store.now().await?;
+    let mut with_instances = Vec::new();
     let mut answers: Vec<Result<Applied, PlantingError>> = requests
         .iter()
         .map(|request| Err(PlantingError::Contended(request.name.clone())))
@@ -216,14 +217,9 @@ pub async fn apply(
         }
         let replies = until_answered(|| store.apply_jobs(&orders)).await?;
         for (((mut item, former), order), reply) in ordered.into_iter().zip(orders).zip(replies) {
-            let mut next = order.planted.as_ref().map(|planted| planted.run.due());
-            let had_instances =
-                order.read.as_ref().is_some_and(|(_, lane)| *lane == Lane::of_each_node());
-            if (had_instances || item.spec.is_on_each_node())
-                && matches!(reply, Ok(ApplyReply::Created | ApplyReply::Updated))
-            {
-                instances::follow(store, host_zone, &order.name).await?;
-                next = instances::next_of(&instances::of_job(store, &order.name).await?).or(next);
+            let next = order.planted.as_ref().map(|planted| planted.run.due());
+            if concerns_instances(&order, &reply) {
+                with_instances.push(item.index);
             }
             let is_another = order.name != item.request.name;
             answers[item.index] = match reply {
@@ -252,14 +248,21 @@ pub async fn apply(
                     continue;
                 }
                 Ok(ApplyReply::NoLane) => {
-                    Err(PlantingError::NoLane { job: order.name, lane: order.lane })
+                    Err(PlantingError::NoLane { job: order.name, lane: order.lane.to_string() })
                 }
                 Err(error) => Err(error.into()),
             };
         }
         open = left;
     }
-    Ok(answers)
+    Ok((answers, with_instances))
+}
+
+/// Returns true if `order` changed a job that has an instance on each node, or had them before.
+fn concerns_instances(order: &ApplyOrder, reply: &Result<ApplyReply, StoreError>) -> bool {
+    let each = Lane::of_each_node();
+    let had = order.read.as_ref().is_some_and(|(_, lane)| *lane == each);
+    (had || order.lane == each) && matches!(reply, Ok(ApplyReply::Created | ApplyReply::Updated))
 }
 
 /// Adds the requested jobs that are new and plain. Returns the other requests, which need a read of
@@ -336,7 +339,7 @@ pub async fn apply_one(
     host_zone: &Zone,
     request: &Request,
 ) -> Result<Applied, PlantingError> {
-    let mut answers = apply(store, host_zone, std::slice::from_ref(request)).await?;
+    let (mut answers, _) = apply(store, host_zone, std::slice::from_ref(request)).await?;
     answers.pop().unwrap_or_else(|| Err(PlantingError::Contended(request.name.clone())))
 }
 

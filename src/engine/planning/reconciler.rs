@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tracing::{error, info, warn};
 
+use super::instances;
 use super::job_operations;
 use super::planting;
 use super::planting::{Applied, Request};
@@ -193,7 +194,7 @@ async fn reconcile(reconciler: &Reconciler, wanted: &WantedJobs) -> Result<Outco
     for batch in to_apply.chunks(BATCH) {
         let requests = batch.iter().map(|(name, job)| Request::of_file(name, job, source));
         let requests: Vec<Request> = requests.collect::<Result<_, _>>()?;
-        let answers = planting::apply(&signed, &reconciler.host_zone, &requests).await?;
+        let answers = instances::apply(&signed, &reconciler.host_zone, &requests).await?;
         for (&(job, _), answer) in batch.iter().zip(answers) {
             match answer {
                 Ok(Applied::Created(_)) => changes.created += 1,

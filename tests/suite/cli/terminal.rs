@@ -59,11 +59,11 @@ fn no_help_is_broken_in_its_middle_on_a_terminal_wide_enough() {
 #[test]
 fn on_a_narrow_terminal_a_job_has_room_on_one_line() {
     let bench = Bench::start();
-    bench.add(&["--name", "nightly-backup", "--at", "2099-01-01T02:30:00Z", "--", "x"]);
+    bench.add(&["--name", "daily-backup", "--at", "2099-01-01T02:30:00Z", "--", "x"]);
     let line = |columns: u32| {
         let seen = bench.ctl.run_on_terminal_of(columns, &["list"]).good().stdout;
         assert_eq!(seen.contains("times in UTC"), columns == 80, "{seen}");
-        seen.lines().find(|line| line.contains("nightly-backup")).unwrap().trim_end().to_owned()
+        seen.lines().find(|line| line.contains("daily-backup")).unwrap().trim_end().to_owned()
     };
     let (narrow, wide) = (line(80), line(200));
     assert!(narrow.len() <= 80 && narrow.starts_with("2099-01-01 02:30:00  "), "{narrow}");
@@ -286,6 +286,7 @@ fn with_json_every_error_is_one_object_on_standard_error() {
     // Words behind `--` belong to the job.
     alone.run(&["add", "--nosuch", "--", "x", "--json"]).refused(2, &["schedctl: ", "--nosuch"]);
     // The error of one line does not end the command, so it has no exit code.
+    bench.node.beat("");
     let lines = bench.ctl.run_with_input(&["add", "--stdin", "--json"], b"{}\n");
     let error: serde_json::Value = serde_json::from_str(&lines.stderr).unwrap();
     assert!(error["error"].as_str().unwrap().starts_with("line 1: "), "{lines:?}");

@@ -149,7 +149,7 @@ impl Desk {
         let store = self.world.at(self.now);
         let exam = examine(&store).await.unwrap();
         demand(&exam.findings, code, subject);
-        let (mended, left) = exam.mend(&store).await.unwrap();
+        let (mended, left) = Box::pin(exam.mend(&store)).await.unwrap();
         assert!(left.findings.is_empty(), "left after {mended:#?}: {:#?}", left.findings);
         assert!(!mended.is_empty());
         self.world.assert_sound();
@@ -165,7 +165,7 @@ impl Desk {
         let reported =
             exam.findings.iter().find(|finding| finding.code() == code).unwrap().to_string();
         assert!(reported.contains(word), "{reported}");
-        let (_, left) = exam.mend(&store).await.unwrap();
+        let (_, left) = Box::pin(exam.mend(&store)).await.unwrap();
         demand(&left.findings, code, subject);
         assert_eq!(self.world.snapshot(), before, "something was changed");
     }

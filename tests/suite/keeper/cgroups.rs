@@ -198,7 +198,7 @@ fn limits_nobody_enforces_are_reported_of_the_run_and_by_the_doctor() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let node = Schedd::on(&redis).start();
-    node.wait_for_log("does not enforce the limits memory, cpu and pids");
+    node.wait_for_log("The limits memory, cpu and pids of jobs are off");
     let limits = json!({"memory": "64M", "pids": 5, "files": 64, "nice": 7});
     eye.add(&json!({"name": "bound", "in": "0s", "shell": "ulimit -n; ulimit -Hn; nice", "limits": limits}));
     eye.add(&json!({"name": "later", "in": "1h", "shell": "true", "limits": {"cpu": 0.5}}));

@@ -46,6 +46,7 @@ fn a_job_is_added_under_its_name_and_under_a_drawn_one() {
 #[test]
 fn an_add_without_a_time_says_that_the_job_runs_only_by_hand() {
     let bench = Bench::start();
+    bench.node.beat("");
     let added = bench.ctl.run(&["add", "--name", "hand", "--", "true"]).good();
     let note = "no time given: job hand runs only by schedctl run hand; now: --in 0s\n";
     assert_eq!((added.stdout.as_str(), added.stderr.as_str()), ("hand\n", note));

@@ -145,7 +145,15 @@ fn history_of_a_job_lists_a_backfill_run_that_waits_for_its_retry() {
     bench.add(&["--name", "a", "--cron", "0 0 1 1 *", "--tz", "UTC", "--retry", "3", "--", "x"]);
     bench
         .ctl
-        .run(&["backfill", "a", "--from", "2024-12-01T00:00:00Z", "--to", "2025-02-01T00:00:00Z"])
+        .run(&[
+            "backfill",
+            "a",
+            "--from",
+            "2024-12-01T00:00:00Z",
+            "--to",
+            "2025-02-01T00:00:00Z",
+            "--yes",
+        ])
         .good();
     let claim = bench.node.claim("a");
     bench.node.retry(&claim, Duration::from_secs(300), 1);

@@ -174,6 +174,6 @@ fn a_job_with_named_nodes_runs_only_there() {
         assert!(node == at || at.is_empty() && ["one", "two"].contains(&node.as_str()), "{node}");
     }
     eye.add(&json!({"name": "far", "in": "0s", "shell": "true", "on": "four"}));
-    let told = ctl.run(&["explain", "far"]).good();
-    assert!(told.stdout.contains("node four does not run"), "{}", told.stdout);
+    let said = ctl.run(&["explain", "far"]).good();
+    assert!(said.stdout.contains("node four does not run"), "{}", said.stdout);
 }

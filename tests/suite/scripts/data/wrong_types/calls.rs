@@ -180,6 +180,9 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
             format!("{:?}", store.note_events(&"n1".parse().unwrap(), &[stopping()]).await?)
         }
         "pause_job" => format!("{:?}", store.pause_job(job, None, &[]).await?),
+        "set_next" => {
+            format!("{:?}", store.set_next(job, t(500), &by_hand(), None, None).await?)
+        }
         "drop_backfill" => format!("{:?}", store.drop_backfill(&job.name).await?),
         "plant_backfill" => {
             format!("{:?}", store.plant_backfill(&backfilled(), &queue("default")).await?)

@@ -190,7 +190,9 @@ pub(super) fn key_named(script: &str, name: &str, scene: &Scene) -> Option<Strin
         // The job stands in its place where it is no one-shot.
         "run" if script == "pause_job" => "job:a".to_owned(),
         "run" if script == "apply_job" => format!("run:{}", run_of("a", 2000)),
-        "run" if matches!(script, "plant_manual" | "plant_reboot") => format!("run:{}", by_hand()),
+        "run" if matches!(script, "plant_manual" | "plant_reboot" | "set_next") => {
+            format!("run:{}", by_hand())
+        }
         "run" if script == "forget_runs" => format!("run:{}", run_of("a", -500)),
         "run" | "pending_run" | "range_run" | "rest_run" => format!("run:{run}"),
         "passed_run" => format!("run:{}", run_of("a", 7)),
@@ -209,6 +211,7 @@ pub(super) fn key_named(script: &str, name: &str, scene: &Scene) -> Option<Strin
         "index" => "queues".to_owned(),
         "unique" if script == "remove_job" => "unique:o".to_owned(),
         "unique" => "unique:k".to_owned(),
+        "old_run" => "job:a".to_owned(),
         "subject_job" => "job:a".to_owned(),
         "old_unique" => "unique:o".to_owned(),
         "holder" => "job:h".to_owned(),
