@@ -106,19 +106,19 @@ struct NodeFact {
     before: String,
     /// The start and the end of the period. The end is `None` if the period lasts.
     period: Option<(UnixMillis, Option<UnixMillis>)>,
-    after: &'static str,
+    after: String,
 }
 
 impl NodeFact {
     fn new(code: &'static str, words: impl Into<String>) -> Self {
-        Self { code, before: words.into(), period: None, after: "" }
+        Self { code, before: words.into(), period: None, after: String::new() }
     }
 
     /// Returns true if a sentence can say this fact and `other`, a fact about another node. Nodes
     /// notice an obstacle that concerns all of them at slightly different times.
     fn is_same(&self, other: &Self) -> bool {
         let is_shared = SHARED.contains(&self.code) && self.period.is_some();
-        (self.code, &self.before, self.after) == (other.code, &other.before, other.after)
+        (self.code, &self.before, &self.after) == (other.code, &other.before, &other.after)
             && (is_shared || self.period == other.period)
     }
 }
@@ -200,7 +200,7 @@ fn obstacle(event: &NodeEvent) -> NodeFact {
     let known = |before: &str, detail: &str, close: &str| {
         if detail.is_empty() { String::new() } else { format!("{before}{detail}{close}") }
     };
-    let mut after = "";
+    let mut after = String::new();
     let before = match &event.what {
         NodeEventKind::SlotsTaken { queue } => format!("had no free slot for queue {queue}"),
         NodeEventKind::QueuePaused { queue, by } => {
@@ -214,17 +214,22 @@ fn obstacle(event: &NodeEvent) -> NodeFact {
             format!("found queue {queue} at its rate limit{}", known(" (", rate, ")"))
         }
         NodeEventKind::Restoring => {
-            after = ", because Redis had lost data and nodes restored records from their journals";
+            after = ", because Redis had lost data and nodes restored records from their journals"
+                .to_owned();
             "started no runs".to_owned()
         }
         NodeEventKind::NewServer => {
             after =
-                ", because Redis had been restarted or replaced and nodes checked for lost data";
+                ", because Redis had been restarted or replaced and nodes checked for lost data"
+                    .to_owned();
             "started no runs".to_owned()
         }
-        NodeEventKind::AtLimit { why } => format!("claimed no runs because of {why},"),
+        NodeEventKind::AtLimit { why } => {
+            after = format!(": {why}");
+            "claimed no runs".to_owned()
+        }
         NodeEventKind::ClaimsSuspended => {
-            after = ", because its keeper was not ready";
+            after = ", because its keeper was not ready".to_owned();
             "claimed no runs".to_owned()
         }
         _ => "could not reach Redis".to_owned(),

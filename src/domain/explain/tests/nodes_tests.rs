@@ -76,11 +76,7 @@ fn a_node_says_what_kept_it_from_claiming() {
             "claims_suspended",
             format!("Node n1 claimed no runs {time}, because its keeper was not ready."),
         ),
-        (
-            past_load(),
-            "at_limit",
-            format!("Node n1 claimed no runs because of load 9.1 > 8, {time}."),
-        ),
+        (past_load(), "at_limit", format!("Node n1 claimed no runs {time}: load 9.1 > 8.")),
         (
             NodeEventKind::Restoring,
             "restoring",

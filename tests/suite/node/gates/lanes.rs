@@ -276,7 +276,8 @@ fn a_held_node_claims_nothing_and_goes_on_renewing_what_it_runs() {
     until("explain tells", LONG, || {
         let reported = ctl.run(&["explain", "next"]).stdout;
         (reported.contains("A node limit kept n1 and n2 from claiming runs")
-            && reported.contains(" claimed no runs because of free memory "))
+            && reported.contains(" claimed no runs from")
+            && reported.contains(": free memory "))
         .then_some(())
     });
     script.end("held");

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use schedd::domain::run::run_state::RunState;
+use schedd::store::JobRecord;
 use serde_json::json;
 
 use crate::support::ctl::Schedctl;
@@ -23,7 +24,7 @@ fn nodes(redis: &TestRedis, script: &Script, toml: &str) -> Vec<ScriptedNode> {
 fn wait_for_instances(eye: &Eye, job: &str, nodes: &[&str]) {
     for node in nodes {
         let name = format!("{job}/{node}");
-        until(&format!("{name} is there"), LONG, || eye.job(&name).filter(|job| job.is_live()));
+        until(&format!("{name} is there"), LONG, || eye.job(&name).filter(JobRecord::is_live));
     }
 }
 
