@@ -69,6 +69,13 @@
 //! 11. `store/runs/run_ends.rs` records the verdict.
 //! 12. `engine/execution/after_end.rs` takes the steps that follow the end.
 //!
+//! # Jobs on each node
+//!
+//! A job with `on = "each-node"` has no runs. Each node has an instance of it (`clean/web1`): a job
+//! of its own whose lane only this node serves. `engine::planning::instances` keeps the instances
+//! like their job. So all other code treats an instance as any recurring job, and only `cli` shows
+//! the instances as one job.
+//!
 //! # The gates of a run
 //!
 //! A gate ([`domain::queue::gate`]) is a concurrency key, a group, or a job that must not run at
