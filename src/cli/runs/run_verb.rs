@@ -17,6 +17,7 @@ use super::run_poller::{PolledRun, RunPoller};
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
+use crate::cli::jobs::instance_names::has_instances;
 use crate::cli::jobs::pause_resume::not_defined;
 use crate::cli::jobs::target::{definition_of, job_name};
 use crate::cli::render::{Console, RunView, Zones, rfc3339, span, view_runs};
@@ -26,7 +27,7 @@ use crate::domain::run::run_state::RunState;
 use crate::domain::time::duration::parse_duration;
 use crate::domain::time::zone::Zone;
 use crate::engine::planning::job_operations;
-use crate::store::{RunRecord, Store};
+use crate::store::{JobRecord, RunRecord, Store};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
@@ -111,6 +112,13 @@ pub(crate) async fn run(
     refuse_damaged(&store, &name).await?;
     let runs = job_operations::run_by_hand(&store, &name).await?;
     if runs.is_empty() {
+        let record = store.read_job(&name).await?.filter(JobRecord::is_live);
+        if record.as_ref().is_some_and(has_instances) {
+            return Err(CliFailure::Conflict(format!(
+                "job {name} runs on each node, and no node that serves its queue has taken it; \
+                 see schedctl nodes"
+            )));
+        }
         return Err(not_defined(&store, &name).await);
     }
     follow(&store, &runs, waiting, console).await

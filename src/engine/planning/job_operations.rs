@@ -358,7 +358,8 @@ pub async fn rerun(store: &Store, run: &RunId) -> Result<Option<RunId>, Operatio
     plant(store, RunId::rerun(run.job().clone(), run.due(), &random_word())?).await
 }
 
-fn random_word() -> String {
+/// Returns six random letters and digits, for the id of a run.
+pub(super) fn random_word() -> String {
     std::iter::repeat_with(|| fastrand::alphanumeric().to_ascii_lowercase()).take(6).collect()
 }
 

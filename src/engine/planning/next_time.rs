@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::job_operations::random_word;
 use super::operation_error::OperationError;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::time::duration::{format_duration, parse_duration};
@@ -16,7 +17,8 @@ use crate::store::{JobRecord, NextReply, Store};
 
 /// The most tries for a job that changes between reading and writing.
 const ROUNDS: usize = 8;
-/// The suffix in the id of a run that is planned for such a time.
+/// The start of the suffix in the id of a run that is planned for such a time. Random letters
+/// follow, because the job may have had another run for this time.
 const WORD: &str = "next";
 
 /// Returns the time that `text` means: a duration from `now`, or a time as `--at` accepts it. A
@@ -51,7 +53,7 @@ pub async fn set_next(
     at: UnixMillis,
     asked_by: Option<&RunId>,
 ) -> Result<NextReply, OperationError> {
-    let run = RunId::manual(name.clone(), at, WORD)?;
+    let run = RunId::manual(name.clone(), at, &format!("{WORD}{}", random_word()))?;
     for _ in 0..ROUNDS {
         let Some(job) = store.read_job(name).await?.filter(JobRecord::is_live) else {
             return Ok(NextReply::Unknown);

@@ -59,6 +59,8 @@ fn a_run_postpones_the_next_and_what_it_may_not_ask_for_is_refused() {
     let job = eye.job("j").unwrap();
     assert_eq!(job.next_run, None, "the run of the earlier time is gone");
     assert!(job.next_set.unwrap().0 > job.pending.unwrap().due());
+    let checked = ctl.run(&["doctor"]).stdout;
+    assert!(checked.contains("no findings"), "{checked}");
     ctl.run(&["next", "j", "--set", "3h"]).refused(2, &["--set: time \"3h\"", "next_within"]);
     ctl.run(&["next", "nobody", "--set", "3h"]).refused(3, &["no job nobody"]);
     ctl.run(&["next", "j", "--set", "yesterday"]).refused(2, &["is past"]);
