@@ -197,7 +197,8 @@ impl Scene {
         self.look("next --file", &["next", "--file", "jobs.toml"]);
         self.look("diff", &["diff", "jobs.toml", "--node", "n1"]);
         self.look("apply", &["apply", "jobs.toml", "--source", "more"]);
-        self.look("export", &["export", "--all"]);
+        let exported = self.look("export", &["export", "--all"]);
+        assert!(exported["jobs"].as_object().unwrap().keys().all(|job| !job.contains('/')));
         self.look("import crontab", &["import", "crontab", "crontab", "--compare", "1"]);
     }
 
