@@ -10,6 +10,8 @@ use super::markdown;
 
 const OPERATIONS: &str = include_str!("../../docs/operations.md");
 const SECURITY: &str = include_str!("../../docs/security.md");
+/// The page of `docs/` that describes the JSON documents of schedctl, whole.
+const JSON: &str = include_str!("../../docs/json.md");
 /// The pages of `docs/` that describe the file, whole.
 const OF_FILE: [&str; 5] = [
     include_str!("../../docs/jobs-toml.md"),
@@ -54,16 +56,18 @@ pub(crate) fn all() -> Vec<(String, String)> {
     pages.push(("schedd.8".to_owned(), of_command(daemon, "8", &extra)));
     let mut ctl = schedd::cli::command().disable_help_subcommand(true);
     ctl.build();
-    add_commands(&ctl, &mut pages);
+    let json = markdown::page(&with_places(JSON, &[]));
+    add_commands(&ctl, &json.expect("a page of docs/ begins with a heading"), &mut pages);
     pages.push(("jobs.toml.5".to_owned(), of_file()));
     pages
 }
 
-fn add_commands(command: &Command, pages: &mut Vec<(String, String)>) {
+/// Adds the page of a command, which ends with `extra`, and the pages of its verbs.
+fn add_commands(command: &Command, extra: &str, pages: &mut Vec<(String, String)>) {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name());
-    pages.push((format!("{name}.1"), of_command(command.clone(), "1", "")));
+    pages.push((format!("{name}.1"), of_command(command.clone(), "1", extra)));
     for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
-        add_commands(verb, pages);
+        add_commands(verb, "", pages);
     }
 }
 

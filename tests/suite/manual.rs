@@ -19,6 +19,9 @@ fn every_verb_has_a_page_and_the_file_has_one() {
     }
     assert!(text("schedctl-queue-set.1").contains("EXAMPLES"));
     assert!(
+        text("schedctl.1").contains("\"JSON OUTPUT\"") && text("schedctl.1").contains("late_ms")
+    );
+    assert!(
         text("schedctl-add.1").contains("pg\\_dump")
             || text("schedctl-add.1").contains("\\-\\-cron")
     );

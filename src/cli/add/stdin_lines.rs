@@ -315,24 +315,31 @@ impl Sheet {
                         *added += 1;
                         doubts.warn(line, (&job, &line_added), (now, host_zone), console);
                     }
-                    line_added
+                    let due = line_added.2.filter(|_| console.is_json());
+                    let due = due.map(|at| rfc3339(at, &zone_of_line(&job, host_zone)));
+                    (line_added, due)
                 });
                 match what {
                     Err(why) => {
                         *refused += 1;
                         console.error(&format!("line {line}: {why}"));
                     }
-                    Ok(added) if console.is_json() => {
-                        let next = added.2.map(|at| rfc3339(at, &Zone::utc()));
-                        array.push(console, &line_json(line, &added, next.as_deref()));
+                    Ok((added, due)) if console.is_json() => {
+                        array.push(console, &line_json(line, &added, due.as_deref()));
                     }
                     Ok(_) if console.is_quiet() => {}
-                    Ok((name, ..)) => console.line(name.as_str()),
+                    Ok(((name, ..), _)) => console.line(name.as_str()),
                 }
             }
             console.flush();
         });
     }
+}
+
+/// Returns the zone of a line's job: its `tz`, or else the zone of this host.
+fn zone_of_line(job: &NamedJob, host_zone: &Zone) -> Zone {
+    let own = job.spec.tz.as_ref().and_then(|name| Zone::load(name).ok());
+    own.unwrap_or_else(|| host_zone.clone())
 }
 
 /// Returns the JSON for one added job of `add --stdin`.

@@ -152,7 +152,7 @@ pub(super) fn document(
         let change = done.iter().find(|done| done.name == job.name);
         let others: Vec<&str> = job.others.iter().map(SourceName::as_str).collect();
         json!({
-            "name": job.name.as_str(),
+            "job": job.name.as_str(),
             "change": word(&job.standing),
             "keys": keys(&job.standing),
             "also_in": others,

@@ -108,7 +108,7 @@ pub(super) fn finding_json(finding: &Inconsistency) -> Value {
         "finding": finding.code(),
         "subject": finding.subject.to_string(),
         "job": job,
-        "run": run,
+        "run_id": run,
         "key": key,
         "fence": fence,
         "found": finding.found,

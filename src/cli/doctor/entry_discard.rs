@@ -93,7 +93,7 @@ pub(super) fn discarded_json(discarded: &Discarded) -> Value {
     json!({
         "name": discarded.name,
         "key": discarded.key,
-        "why": discarded.why,
+        "reason": discarded.why,
         "at": discarded.at.map(|at| at.to_string()),
         "by": discarded.by,
     })

@@ -188,7 +188,18 @@ fn unfit(address: &str, why: &str, console: &mut Console) -> u8 {
     let check =
         ServerCheck::new("address", CheckLevel::Fail, format!("{address} cannot be used: {why}"));
     if console.is_json() {
-        console.json(&json!({"ok": false, "redis": [check_json(&check)]}));
+        console.json(&json!({
+            "ok": false,
+            "redis": [check_json(&check)],
+            "nodes": [],
+            "sources": [],
+            "consistency": [],
+            "notices": [],
+            "host": [],
+            "findings": [],
+            "mended": [],
+            "quarantine": null,
+        }));
     } else {
         let mut report = DoctorReport::default();
         report.add("redis", vec![check]);

@@ -97,7 +97,7 @@ pub(super) fn entry_json(entry: &QuarantineEntry) -> Value {
         "kind": kind,
         "score": score,
         "aside": aside,
-        "why": entry.why,
+        "reason": entry.why,
         "at": entry.at.map(|at| at.to_string()),
     })
 }
@@ -152,10 +152,11 @@ pub(super) async fn set_aside(
         CliFailure::Conflict(format!("{what} can be read, so it is not moved to quarantine"))
     };
     let gone = |what: String| CliFailure::NotFound(format!("{what} does not exist"));
-    let (rest, what, why, job) = match Target::parse(target)? {
+    let target = Target::parse(target)?;
+    let (rest, what, why, job) = match &target {
         Target::Job(name) => {
             let what = format!("the definition of job {name}");
-            let why = match store.read_job(&name).await {
+            let why = match store.read_job(name).await {
                 Ok(None) => return Err(gone(what)),
                 Ok(Some(record)) => match Definition::of(record) {
                     Ok(_) => return Err(fine(what)),
@@ -168,7 +169,7 @@ pub(super) async fn set_aside(
         }
         Target::Run(run) => {
             let what = format!("the record of run {run}");
-            let why = match store.read_run(&run).await {
+            let why = match store.read_run(run).await {
                 // A record without a state is read as `None`.
                 Ok(None) => "the record has no state".to_owned(),
                 Ok(Some(record))
@@ -187,7 +188,10 @@ pub(super) async fn set_aside(
     match store.quarantine_key(&rest, &why, job.as_deref()).await? {
         SetAside::Kept(aside) => {
             if console.is_json() {
-                console.json(&json!({"set_aside": target, "aside": aside, "why": why}));
+                let mut document = target.json();
+                document["aside"] = aside.into();
+                document["reason"] = why.into();
+                console.json(&document);
             } else {
                 console.line(&format!("{what} is now in quarantine, in the key {aside}"));
                 console.note("schedctl doctor --fix repairs references to the moved data; a job of a jobs file is restored when its schedd reads the file again (systemctl reload schedd)");

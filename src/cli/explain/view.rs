@@ -7,6 +7,7 @@ use crate::domain::explain::{
     AttemptFacts, Facts, Finding, Loss, NodeFacts, Part, RunFacts, Source, Subject,
 };
 use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
 
 /// Returns the label before the sentences of one part of an explanation.
 fn word(part: Part) -> &'static str {
@@ -44,15 +45,16 @@ fn line(label: &str, text: &str, console: &mut Console) {
     console.line(&format!("{label:<9} {}", one_line(text)));
 }
 
-/// Returns the explanation as one JSON document in which every field is always present.
+/// Returns the explanation as one JSON document in which every field is always present. Its times
+/// are in the zone of the job.
 pub(super) fn document(facts: &Facts, findings: &[Finding]) -> Value {
-    let report = |at: UnixMillis| rfc3339(at, &facts.zone);
+    let time = |at: UnixMillis| rfc3339(at, &facts.zone);
     let job = facts.job.as_ref();
     let definition = job.and_then(|job| job.definition.as_ref().ok());
-    let nodes_of = job.and_then(|job| match &job.source {
-        Source::File(nodes) => Some(nodes.clone()),
-        Source::Api => None,
-    });
+    let listed_by = match job.map(|job| &job.source) {
+        Some(Source::File(names)) => names.clone(),
+        Some(Source::Api) | None => Vec::new(),
+    };
     let findings: Vec<Value> =
         findings.iter().map(|found| json!({"part": found.part.as_str(), "code": found.code, "sentence": found.text})).collect();
     let audit_log: Vec<Value> = facts
@@ -61,35 +63,35 @@ pub(super) fn document(facts: &Facts, findings: &[Finding]) -> Value {
         .map(|entry| {
             let (old, new) = entry.schedules.clone().unzip();
             json!({
-                "at": entry.at.to_string(),
+                "at": time(entry.at),
                 "what": entry.what,
                 "by": entry.by,
                 "run_id": entry.run,
                 "count": entry.count,
                 "old": old,
                 "new": new,
-                "first_due": entry.dues.map(|(first, _)| first.to_string()),
-                "last_due": entry.dues.map(|(_, last)| last.to_string()),
+                "first_due": entry.dues.map(|(first, _)| time(first)),
+                "last_due": entry.dues.map(|(_, last)| time(last)),
             })
         })
         .collect();
     let next = job.filter(|job| job.ended.is_none()).and_then(|job| job.pending);
     json!({
         "job": facts.name.as_str(),
-        "now": facts.now.to_string(),
+        "now": time(facts.now),
         "subject": subject(&facts.subject),
-        "at": facts.at().map(report),
+        "at": facts.at().map(time),
         "tz": facts.zone.name().as_str(),
         "schedule": definition.map(|(spec, timetable)| spec.schedule.text(timetable.zone())),
-        "since": job.map(|job| job.since.to_string()),
+        "since": job.map(|job| time(job.since)),
         "source": job.map(|job| if job.source == Source::Api { "api" } else { "file" }),
-        "source_nodes": nodes_of,
-        "created_at": job.and_then(|job| job.created.as_ref()).map(|(at, _)| at.to_string()),
+        "listed_by": listed_by,
+        "created_at": job.and_then(|job| job.created.as_ref()).map(|(at, _)| time(*at)),
         "created_by": job.and_then(|job| job.created.as_ref()).and_then(|(_, by)| by.clone()),
-        "paused_at": job.and_then(|job| job.paused_at).map(|at| at.to_string()),
+        "paused_at": job.and_then(|job| job.paused_at).map(time),
         "ended": job.and_then(|job| job.ended.as_ref()).map(|(how, _)| how),
-        "next_due": next.map(report),
-        "losses": facts.losses.iter().map(loss_json).collect::<Vec<_>>(),
+        "next_due": next.map(time),
+        "losses": facts.losses.iter().map(|loss| loss_json(loss, &facts.zone)).collect::<Vec<_>>(),
         "backfills_waiting": facts.making_up,
         "backfilled_by": facts.made_up_by.as_ref().map(|(run, state)| json!({"run_id": run.to_string(), "state": state.as_str()})),
         "run": facts.run().map(|run| run_json(facts, run)),
@@ -102,18 +104,19 @@ pub(super) fn document(facts: &Facts, findings: &[Finding]) -> Value {
             _ => 0,
         },
         "findings": findings,
-        "nodes": facts.nodes.iter().map(node_json).collect::<Vec<_>>(),
+        "nodes": facts.nodes.iter().map(|node| node_json(node, &facts.zone)).collect::<Vec<_>>(),
         "audit_log": audit_log,
     })
 }
 
-fn loss_json(loss: &Loss) -> Value {
+fn loss_json(loss: &Loss, zone: &Zone) -> Value {
+    let time = |at: UnixMillis| rfc3339(at, zone);
     json!({
-        "noticed_at": loss.noticed.to_string(),
+        "noticed_at": time(loss.noticed),
         "noticed_by": loss.by,
         "what": loss.what,
-        "data_until": loss.kept.map(|at| at.to_string()),
-        "last_complete_at": loss.whole.map(|at| at.to_string()),
+        "data_until": loss.kept.map(time),
+        "last_complete_at": loss.whole.map(time),
         "reported_by": loss.reported_by,
     })
 }
@@ -136,44 +139,46 @@ fn subject(subject: &Subject) -> &'static str {
 }
 
 fn run_json(facts: &Facts, run: &RunFacts) -> Value {
-    let utc = |at: Option<UnixMillis>| at.map(|at| at.to_string());
+    let time = |at: UnixMillis| rfc3339(at, &facts.zone);
     json!({
         "run_id": run.run.to_string(),
-        "due": rfc3339(run.run.due(), &facts.zone),
+        "due": time(run.run.due()),
         "state": run.state.as_str(),
         "reason": run.reason,
         "by": run.by,
-        "asked_by": run.asked_by,
-        "ready_at": run.ready.unwrap_or(run.ready_at).to_string(),
-        "first_start": utc(run.first_start),
+        "created_by": run.asked_by,
+        "ready_at": time(run.ready.unwrap_or(run.ready_at)),
+        "first_start": run.first_start.map(time),
         "late_ms": run.late().map(|late| u64::try_from(late.as_millis()).unwrap_or(u64::MAX)),
-        "finished_at": utc(run.finished_at),
+        "finished_at": run.finished_at.map(time),
         "behind": run.behind.as_ref().map(ToString::to_string),
-        "skipped_to": run.skipped.map(|(last, _)| rfc3339(last, &facts.zone)),
+        "skipped_to": run.skipped.map(|(last, _)| time(last)),
         "skipped_count": run.skipped.map(|(_, count)| count),
-        "attempts": run.attempts.iter().map(attempt_json).collect::<Vec<_>>(),
+        "attempts": run.attempts.iter().map(|attempt| attempt_json(attempt, &facts.zone)).collect::<Vec<_>>(),
     })
 }
 
-fn attempt_json(attempt: &AttemptFacts) -> Value {
+fn attempt_json(attempt: &AttemptFacts, zone: &Zone) -> Value {
+    let time = |at: UnixMillis| rfc3339(at, zone);
     json!({
         "attempt": attempt.number,
         "node": attempt.node,
-        "started_at": attempt.started_at.map(|at| at.to_string()),
-        "finished_at": attempt.finished_at.map(|at| at.to_string()),
+        "started_at": attempt.started_at.map(time),
+        "finished_at": attempt.finished_at.map(time),
         "end": attempt.end,
     })
 }
 
-fn node_json(node: &NodeFacts) -> Value {
+fn node_json(node: &NodeFacts, zone: &Zone) -> Value {
+    let time = |at: UnixMillis| rfc3339(at, zone);
     json!({
         "node": node.name,
-        "last_seen": node.last_seen.map(|at| at.to_string()),
-        "started_at": node.started_at.map(|at| at.to_string()),
+        "last_seen": node.last_seen.map(time),
+        "started_at": node.started_at.map(time),
         "events": node.events.iter().map(|event| json!({
             "what": event.what.word(),
-            "from": event.from.to_string(),
-            "to": event.to.map(|at| at.to_string()),
+            "from": time(event.from),
+            "to": event.to.map(time),
         })).collect::<Vec<_>>(),
     })
 }

@@ -186,7 +186,7 @@ fn document(imported: &ImportedCrontab, compared: &[ComparedJob], text: &str) ->
     let jobs = imported
         .jobs
         .iter()
-        .map(|job| json!({"name": job.name.as_str(), "line": job.place.to_string()}));
+        .map(|job| json!({"job": job.name.as_str(), "line": job.place.to_string()}));
     let refused = imported.refused.iter().map(
         |line| json!({"line": line.place.to_string(), "text": line.text, "reason": line.reason}),
     );

@@ -87,7 +87,7 @@ pub(crate) async fn describe(
         console.json(&json!({
             "job": job.as_ref().map(JobName::as_str),
             "schedule": schedule.text(&shown_in),
-            "zone": read_in.as_ref().map(|zone| zone.name().as_str()),
+            "tz": read_in.as_ref().map(|zone| zone.name().as_str()),
             "words": phrases.iter().map(|phrase| phrase.words.as_str()).collect::<Vec<_>>(),
             "modifiers": shape,
         }));

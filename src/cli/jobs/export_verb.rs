@@ -133,6 +133,7 @@ async fn all_jobs(store: &Store, args: &ExportArgs) -> Result<Vec<JobRecord>, Cl
         {
             if record.is_live()
                 && !record.name.is_hidden()
+                && record.name.instance().is_none()
                 && (args.all || record.kind == SourceKind::Api)
             {
                 records.insert(record.name.clone(), record);

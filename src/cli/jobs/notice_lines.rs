@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::cli::failure::CliFailure;
-use crate::cli::render::{JobView, Relative, facts_in_words, shown};
+use crate::cli::render::{JobView, Relative, facts_in_words, rfc3339, shown};
 use crate::domain::job::notice::{Deadline, NoticeKind, notice_id};
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::time::zone::Zone;
@@ -52,19 +52,19 @@ impl OfJob {
         lines
     }
 
-    /// Returns the fields about undelivered notices for `show JOB --json`.
-    pub(crate) fn json(&self) -> Map<String, Value> {
-        let failed = self.failed.iter().map(failed_notice_json).collect();
-        let retried = self.retried.iter().map(retried_json).collect();
+    /// Returns the fields about undelivered notices for `show JOB --json`, with times in `zone`.
+    pub(crate) fn json(&self, zone: &Zone) -> Map<String, Value> {
+        let failed = self.failed.iter().map(|notice| failed_notice_json(notice, zone)).collect();
+        let retried = self.retried.iter().map(|notice| retried_json(notice, zone)).collect();
         [("failed_notices".to_owned(), failed), ("notices_retried".to_owned(), retried)]
             .into_iter()
             .collect()
     }
 }
 
-fn failed_notice_json((notice, why): &(FailedNotice, Option<String>)) -> Value {
+fn failed_notice_json((notice, why): &(FailedNotice, Option<String>), zone: &Zone) -> Value {
     let (run, at) = &notice.last;
-    json!({"job": notice.job.as_str(), "count": notice.count, "last": run.to_string(), "at": at.to_string(), "reason": why})
+    json!({"job": notice.job.as_str(), "count": notice.count, "run_id": run.to_string(), "at": rfc3339(*at, zone), "reason": why})
 }
 
 /// Returns a line about `next`, the first of `count` notices that will be retried. The line has the
@@ -83,8 +83,8 @@ fn retried_words(next: &RunRecord, count: usize, when: Relative) -> String {
     format!("notice {} is retried{at}{why}{more}", next.run)
 }
 
-fn retried_json(notice: &RunRecord) -> Value {
-    let ready = notice.ready.map(|at| at.to_string());
+fn retried_json(notice: &RunRecord, zone: &Zone) -> Value {
+    let ready = notice.ready.map(|at| rfc3339(at, zone));
     json!({"run_id": notice.run.to_string(), "attempt": notice.attempt, "retry_at": ready, "reason": facts_in_words(notice)})
 }
 

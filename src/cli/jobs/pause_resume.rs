@@ -61,7 +61,7 @@ pub(crate) async fn switch(
     for name in names {
         let done = turn(&store, &name, to).await;
         outcomes.report(done.map(|Done { result, sentence, next_due }| {
-            (json!({"name": name.as_str(), "result": result, "next_due": next_due}), sentence)
+            (json!({"job": name.as_str(), "result": result, "next_due": next_due}), sentence)
         }));
     }
     Ok(outcomes.end())

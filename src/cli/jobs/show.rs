@@ -119,7 +119,7 @@ async fn show_job(store: &Store, name: &JobName, console: &mut Console) -> Resul
     let failed_notices = notice_lines::failed_notices(store, name).await?;
     if console.is_json() {
         let mut fields = job_json(&job, &upcoming, backfill, &runs);
-        fields.extend(failed_notices.json());
+        fields.extend(failed_notices.json(&job.zone()));
         console.json(&Value::Object(fields));
     } else {
         let mut ids = ShortIds::default();
@@ -171,6 +171,8 @@ fn job_json(
     let Value::Object(mut fields) = job.json() else { return Map::new() };
     let record = &job.record;
     let zone = job.zone();
+    let time = |at: UnixMillis| rfc3339(at, &zone);
+    let next_set = record.next_set.as_ref().map(|(at, by)| json!({"at": time(*at), "by": by}));
     let more = [
         ("rev", json!(record.rev.as_str())),
         (
@@ -180,7 +182,7 @@ fn job_json(
                 .map_or(Value::Null, |it| effective(&it.spec, it.timetable.zone())),
         ),
         ("problem", json!(job.definition.as_ref().err())),
-        ("upcoming", upcoming.iter().map(|at| rfc3339(*at, &zone)).collect()),
+        ("upcoming", upcoming.iter().map(|at| time(*at)).collect()),
         ("runs", runs.iter().map(|run| Value::Object(run.json())).collect()),
         ("backfill", json!(backfill)),
         (
@@ -191,14 +193,11 @@ fn job_json(
                 .map(|(kind, count)| (kind.to_string(), json!(count)))
                 .collect(),
         ),
-        ("since", json!(record.since.to_string())),
-        ("paused_at", json!(record.paused_at.map(|at| at.to_string()))),
-        (
-            "next_set",
-            json!(record.next_set.as_ref().map(|(at, by)| json!({"at": at.to_string(), "by": by}))),
-        ),
+        ("since", json!(time(record.since))),
+        ("paused_at", json!(record.paused_at.map(time))),
+        ("next_set", json!(next_set)),
         ("ended", json!(ended(job))),
-        ("ended_at", json!(ended(job).and(record.ended_at).map(|at| at.to_string()))),
+        ("ended_at", json!(ended(job).and(record.ended_at).map(time))),
         ("listed_by", record.listed_by.keys().map(String::as_str).collect()),
     ];
     fields.extend(more.map(|(key, value)| (key.to_owned(), value)));
@@ -390,7 +389,7 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
         let record = &view.record;
         let mut fields = view.json();
         let more = [
-            ("ready_at", json!(record.ready.map(|at| at.to_string()))),
+            ("ready_at", json!(record.ready.map(|at| rfc3339(at, &view.zone)))),
             ("failures", json!(record.failures)),
             ("waiting_for", json!(record.waiting_for)),
             ("admitted", json!(view.let_in)),
@@ -398,7 +397,7 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
             ("queue_paused", json!(paused.is_some())),
             ("recoveries", json!(record.recoveries)),
             ("unclear", json!(record.unclear)),
-            ("attempts", attempts_json(record)),
+            ("attempts", attempts_json(record, &view.zone)),
             ("notices", notices.iter().map(notice_lines::notice_json).collect()),
         ];
         fields.extend(more.map(|(key, value)| (key.to_owned(), value)));

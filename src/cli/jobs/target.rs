@@ -2,6 +2,7 @@
 //! nearest names.
 
 use anyhow::Context as _;
+use serde_json::{Value, json};
 
 use super::instance_names::run_names;
 use crate::cli::failure::CliFailure;
@@ -35,6 +36,16 @@ impl Target {
             text.parse().map(Self::Job)
         };
         parsed.map_err(|error| CliFailure::Invalid(error.to_string()))
+    }
+
+    /// Returns a JSON object with the fields `job` and `run_id`; `run_id` is null for a job.
+    pub(crate) fn json(&self) -> Value {
+        match self {
+            Self::Job(job) => json!({"job": job.as_str(), "run_id": null}),
+            Self::Run(run) => {
+                json!({"job": run.job().defined().as_str(), "run_id": run.to_string()})
+            }
+        }
     }
 }
 

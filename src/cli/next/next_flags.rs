@@ -19,7 +19,7 @@ expression. Expressions and --file need no Redis. The times of --file are sorted
 NOTES says if a clock change of the zone skips a time or shows a time twice.
 
 --json prints an array of times, and with --file an array of objects with job and due. With --long,
-each item is an object with job, due, local, utc, relative_s, zone and notes.";
+each item is an object with job, due, local, utc, relative_s, tz and notes.";
 
 /// Prints the next times of a job, of the jobs of a file or of a cron expression; sets the time of
 /// the next run of a job.

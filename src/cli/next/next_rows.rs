@@ -78,7 +78,7 @@ impl Coming<'_> {
             "local": shown(self.at, self.zone),
             "utc": self.at.to_string(),
             "relative_s": (self.at.as_i64() - now.as_i64()).div_euclid(1000),
-            "zone": self.zone.name().as_str(),
+            "tz": self.zone.name().as_str(),
             "notes": self.notes(self.zone),
         })
     }

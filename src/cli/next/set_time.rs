@@ -14,7 +14,8 @@ use crate::engine::planning::next_time;
 use crate::store::NextReply;
 
 /// Sets the time before which the next run of `job` does not start. A local time is a time in
-/// `zone`, else in the zone of this host. Returns the exit code.
+/// `zone`, else in the zone of this host. JSON has the time in `zone`, else in the zone of the job.
+/// Returns the exit code.
 pub(super) async fn set(
     global: &Global,
     job: &str,
@@ -25,6 +26,7 @@ pub(super) async fn set(
     let name = job_name(job)?;
     let store = connect(global, console).await?;
     let definition = definition_of(find_job(&store, &name).await?)?;
+    let own = zone.clone().unwrap_or_else(|| definition.timetable.zone().clone());
     let zone = zone.unwrap_or_else(Zone::of_host);
     let within = definition.spec.next_within;
     let at = next_time::read_next(time, store.now().await?, &zone, within)
@@ -49,7 +51,7 @@ pub(super) async fn set(
             NextReply::Unknown | NextReply::Stale => return Err(not_defined(&store, name).await),
         };
         if console.is_json() {
-            let next_due = rfc3339(at, &zone);
+            let next_due = rfc3339(at, &own);
             set.push(json!({"job": name.as_str(), "result": result, "run_id": run, "next_due": next_due}));
         } else {
             console.line(&sentence(name, &reply, &shown(at, &zone)));

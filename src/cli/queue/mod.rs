@@ -116,7 +116,7 @@ async fn set(
         QueueReply::Unknown => Err(no_such_queue(&store, &queue).await),
         QueueReply::Done | QueueReply::Already => {
             if console.is_json() {
-                console.json(&json!({"name": queue.as_str(), "result": "set"}));
+                console.json(&json!({"queue": queue.as_str(), "result": "set"}));
             } else if !console.is_quiet() {
                 console.line(&format!("queue {queue} set: {}", changes.join(" ")));
             }
@@ -149,7 +149,7 @@ async fn switch(
             }
         };
         if console.is_json() {
-            document.push(json!({"name": name.as_str(), "result": result}));
+            document.push(json!({"queue": name.as_str(), "result": result}));
         } else if !console.is_quiet() {
             console.line(&sentence);
         }

@@ -239,7 +239,7 @@ fn untaken_json(why: &Unserved, runs: u64) -> Value {
         Unserved::Labels(labels) => labels.iter().map(Label::as_str).collect(),
         Unserved::Queue(_) | Unserved::Nodes(_) => Vec::new(),
     };
-    json!({"runs": runs, "requires": requires, "why": why.to_string()})
+    json!({"runs": runs, "requires": requires, "reason": why.to_string()})
 }
 
 fn sorted_by_queue(all: Vec<RunTimes>) -> BTreeMap<QueueName, Times> {
@@ -319,7 +319,7 @@ impl View {
             "run_ms": spread_json(&self.times.run_ms),
             "sampled_runs": self.times.run_ms.len(),
             "nodes": self.standing.nodes,
-            "at_limit": self.standing.at_limit.iter().map(|(node, why)| json!({"node": node, "why": why})).collect::<Vec<_>>(),
+            "at_limit": self.standing.at_limit.iter().map(|(node, why)| json!({"node": node, "reason": why})).collect::<Vec<_>>(),
             "unserved": self.standing.untaken.iter().map(|(why, runs)| untaken_json(why, *runs)).collect::<Vec<_>>(),
         })
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::console::{Colour, Console};
 use super::table::{Cell, Table};
-use super::time_words::{in_words, shown};
+use super::time_words::{in_words, rfc3339, shown};
 use crate::domain::name::names::Fence;
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::unix_millis::UnixMillis;
@@ -40,8 +40,9 @@ fn end_of(record: &Value) -> Option<UnixMillis> {
     record["finished_at_ms"].as_i64().and_then(UnixMillis::new)
 }
 
-/// Returns the attempts of a run as JSON, oldest first.
-pub(crate) fn attempts_json(run: &RunRecord) -> Value {
+/// Returns the attempts of a run as JSON, oldest first, with times in `zone`.
+pub(crate) fn attempts_json(run: &RunRecord, zone: &Zone) -> Value {
+    let time = |at: Option<UnixMillis>| at.map(|at| rfc3339(at, zone));
     let past = run.past.iter().map(|past| {
         let record = record_of(past);
         json!({
@@ -49,8 +50,8 @@ pub(crate) fn attempts_json(run: &RunRecord) -> Value {
             "state": record["state"],
             "fence": record["fence"],
             "node": record["node"],
-            "started_at": start_of(&record).map(|at| at.to_string()),
-            "finished_at": end_of(&record).map(|at| at.to_string()),
+            "started_at": time(start_of(&record)),
+            "finished_at": time(end_of(&record)),
             "exit_code": record["exit_code"],
             "signal": record["signal"],
             "http_status": record["http_status"],
@@ -65,8 +66,8 @@ pub(crate) fn attempts_json(run: &RunRecord) -> Value {
             "state": run.state.as_str(),
             "fence": run.fence.map(Fence::as_u64),
             "node": run.node,
-            "started_at": run.started_at.map(|at| at.to_string()),
-            "finished_at": run.attempt_ended_at().map(|at| at.to_string()),
+            "started_at": time(run.started_at),
+            "finished_at": time(run.attempt_ended_at()),
             "exit_code": run.exit_code.filter(|_| ended),
             "signal": run.signal.filter(|_| ended),
             "http_status": run.http_status.filter(|_| ended),

@@ -256,19 +256,19 @@ impl JobView {
         Some(self.record.source.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// Returns the fields of the job for `list --json`.
+    /// Returns the fields of the job for `list --json`, with times in the zone of the job.
     pub(crate) fn json(&self) -> Value {
         let zone = self.zone();
-        let utc = |at: Option<UnixMillis>| at.map(|at| at.to_string());
+        let time = |at: Option<UnixMillis>| at.map(|at| rfc3339(at, &zone));
         let nodes: Option<Vec<Value>> = has_instances(&self.record).then(|| {
             let of_node = |(node, view): &(NodeName, Self)| {
                 json!({
                     "node": node.as_str(),
                     "name": view.record.name.as_str(),
                     "state": view.state().as_str(),
-                    "next_due": view.next_due().map(|at| rfc3339(at, &zone)),
+                    "next_due": time(view.next_due()),
                     "paused": view.record.paused_at.is_some(),
-                    "last_run": view.last_run_json(),
+                    "last_run": view.last_run_json(&zone),
                 })
             };
             self.instances.iter().map(of_node).collect()
@@ -284,24 +284,24 @@ impl JobView {
             "requires": labels_json(lane.requires()),
             "schedule": self.schedule(),
             "tz": self.definition.as_ref().map_or(self.record.tz.as_str(), |it| it.timetable.zone().name().as_str()),
-            "next_due": self.next_due().map(|at| rfc3339(at, &zone)),
-            "retry_at": utc(self.retry.as_ref().map(|retry| retry.at)),
+            "next_due": time(self.next_due()),
+            "retry_at": time(self.retry.as_ref().map(|retry| retry.at)),
             "paused": self.record.paused_at.is_some(),
             "queue_paused": self.paused_queue.is_some(),
             "open": self.open,
-            "last_run": self.last_run_json(),
+            "last_run": self.last_run_json(&zone),
             "nodes": nodes,
         })
     }
 
-    fn last_run_json(&self) -> Option<Value> {
-        let utc = |at: Option<UnixMillis>| at.map(|at| at.to_string());
+    fn last_run_json(&self, zone: &Zone) -> Option<Value> {
+        let time = |at: Option<UnixMillis>| at.map(|at| rfc3339(at, zone));
         self.last.as_ref().map(|run| {
             json!({
                 "run_id": run.run.to_string(),
                 "state": run.state.as_str(),
-                "started_at": utc(run.started_at),
-                "finished_at": utc(run.finished_at),
+                "started_at": time(run.started_at),
+                "finished_at": time(run.finished_at),
             })
         })
     }

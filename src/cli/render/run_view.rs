@@ -189,12 +189,20 @@ impl RunView {
         self.record.run.job().instance().map(|(_, node)| node.to_string())
     }
 
-    /// Returns the fields of the run for `history --json`.
+    /// Returns the time that the run set for the next run, in the zone of the job, or the reason why
+    /// the time was refused.
+    fn next_set(&self) -> Option<String> {
+        let text = self.record.next.as_deref()?;
+        let at = text.parse().ok().and_then(UnixMillis::from_timestamp);
+        Some(at.map_or_else(|| text.to_owned(), |at| rfc3339(at, &self.zone)))
+    }
+
+    /// Returns the fields of the run for `history --json`, with times in the zone of its job.
     pub(crate) fn json(&self) -> Map<String, Value> {
         let record = &self.record;
         let ended = !self.is_running();
         let millis = |length: Duration| u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
-        let utc = |at: Option<UnixMillis>| at.map(|at| at.to_string());
+        let time = |at: Option<UnixMillis>| at.map(|at| rfc3339(at, &self.zone));
         let fields = [
             ("run_id", json!(record.run.to_string())),
             ("job", json!(record.run.job().defined().as_str())),
@@ -202,13 +210,13 @@ impl RunView {
             ("queue", json!(record.lane.queue().as_str())),
             ("priority", json!(record.lane.priority().as_i8())),
             ("requires", labels_json(record.lane.requires())),
-            ("due", json!(rfc3339(record.run.due(), &self.zone))),
+            ("due", json!(time(Some(record.run.due())))),
             ("state", json!(record.state.as_str())),
             ("attempt", json!(record.attempt)),
             ("fence", json!(record.fence.map(Fence::as_u64))),
             ("node", json!(record.node.clone().or_else(|| self.own_node()))),
-            ("started_at", json!(utc(record.started_at))),
-            ("finished_at", json!(utc(record.finished_at))),
+            ("started_at", json!(time(record.started_at))),
+            ("finished_at", json!(time(record.finished_at))),
             ("late_ms", json!(self.late().map(millis))),
             ("duration_ms", json!(self.record.took().map(millis))),
             ("recorded_after_ms", json!(record.recorded_after().map(millis))),
@@ -216,12 +224,12 @@ impl RunView {
             ("signal", json!(record.signal.filter(|_| ended))),
             ("http_status", json!(record.http_status.filter(|_| ended))),
             ("reason", json!(self.reason())),
-            ("next", json!(record.next)),
+            ("next", json!(self.next_set())),
             ("by", json!(record.by)),
             ("error", json!(record.error.clone().filter(|_| ended))),
             ("left_processes", json!(record.left_processes)),
             ("not_enforced", json!(record.not_enforced)),
-            ("skipped_to", json!(record.skipped.map(|(to, _)| rfc3339(to, &self.zone)))),
+            ("skipped_to", json!(time(record.skipped.map(|(to, _)| to)))),
             ("skipped_count", json!(record.skipped.map(|(_, count)| count))),
         ];
         fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()

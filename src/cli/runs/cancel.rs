@@ -5,8 +5,6 @@
 
 use std::fmt::Write as _;
 
-use serde_json::json;
-
 use super::open_runs::open_runs;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
@@ -82,17 +80,20 @@ pub(crate) async fn cancel(
         targets.push(name.find(&store).await);
     }
     let mut outcomes = Outcomes::on(console);
-    for (target, text) in targets.into_iter().zip(&args.targets) {
-        let done = match target {
-            Ok(Target::Run(run)) => stop_run(&store, &run).await,
-            Ok(Target::Job(name)) if args.run => stop_running(&store, &name).await,
-            Ok(Target::Job(name)) if args.backfill => cancel_backfill(&store, &name).await,
-            Ok(Target::Job(name)) => cancel_job(&store, &name, running).await,
-            Err(failure) => Err(failure),
+    for target in targets {
+        let done = async {
+            let target = target?;
+            let done = match &target {
+                Target::Run(run) => stop_run(&store, run).await,
+                Target::Job(name) if args.run => stop_running(&store, name).await,
+                Target::Job(name) if args.backfill => cancel_backfill(&store, name).await,
+                Target::Job(name) => cancel_job(&store, name, running).await,
+            }?;
+            let mut entry = target.json();
+            entry["result"] = done.result.into();
+            Ok((entry, done.sentence))
         };
-        outcomes.report(
-            done.map(|done| (json!({"target": text, "result": done.result}), done.sentence)),
-        );
+        outcomes.report(done.await);
     }
     Ok(outcomes.end())
 }

@@ -20,12 +20,11 @@ use crate::cli::global::Global;
 use crate::cli::jobs::instance_names::has_instances;
 use crate::cli::jobs::pause_resume::not_defined;
 use crate::cli::jobs::target::{definition_of, job_name};
-use crate::cli::render::{Console, RunView, Zones, rfc3339, span, view_runs};
+use crate::cli::render::{Console, RunView, Zones, rfc3339, span, view_runs, zone_of_job};
 use crate::cli::state::node_presence::warn_if_none_runs;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::duration::parse_duration;
-use crate::domain::time::zone::Zone;
 use crate::engine::planning::job_operations;
 use crate::store::{JobRecord, RunRecord, Store};
 
@@ -138,11 +137,13 @@ pub(crate) async fn follow(
         return wait_for(store, runs, &ids, waiting, console).await;
     }
     if console.is_json() {
-        let added = runs.iter().map(|run| {
-            let due = rfc3339(run.due(), &Zone::utc());
-            json!({"run_id": run.to_string(), "job": run.job().as_str(), "due": due})
-        });
-        console.json(&one_or_list(added.collect()));
+        let mut added = Vec::with_capacity(runs.len());
+        for run in runs {
+            let due = rfc3339(run.due(), &zone_of_job(store, run.job()).await);
+            let job = run.job().defined();
+            added.push(json!({"run_id": run.to_string(), "job": job.as_str(), "due": due}));
+        }
+        console.json(&one_or_list(added));
     } else {
         for id in &ids {
             console.line(id);

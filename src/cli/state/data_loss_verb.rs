@@ -94,7 +94,7 @@ fn loss_json(record: &LossRecord) -> Value {
     let kept_to = crate::domain::time::unix_millis::UnixMillis::new(loss.kept_to_ms)
         .filter(|at| at.as_i64() > 0);
     let job =
-        |(name, schedule): (JobName, String)| json!({"name": name.as_str(), "schedule": schedule});
+        |(name, schedule): (JobName, String)| json!({"job": name.as_str(), "schedule": schedule});
     json!({
         "noticed_at": record.at.map(|at| at.to_string()),
         "noticed_by": loss.by,

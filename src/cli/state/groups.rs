@@ -226,7 +226,7 @@ fn group_json(
     let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let turn = turn(settings, standing);
     json!({
-        "group": name.as_str(),
+        "name": name.as_str(),
         "mode": settings.mode(),
         "declared": is_declared,
         "order": turns.map(|turns| turns.order.iter().map(ToString::to_string).collect::<Vec<_>>()),

@@ -173,7 +173,7 @@ fn node_json(node: &NodeRecord, now: UnixMillis, differences: &Differences) -> V
         "clock_offset_ms": node.clock_offset_ms,
         "queues": node.serving.queues.as_ref().map(|all| all.iter().map(QueueName::as_str).collect::<Vec<_>>()),
         "labels": labels_json(&own_labels(node)),
-        "at_limit": at_limit(node, now).map(|(why, since)| json!({"why": why, "since": since.to_string()})),
+        "at_limit": at_limit(node, now).map(|(why, since)| json!({"reason": why, "since": since.to_string()})),
         "differs": differing.map(|(job, others)| json!({"job": job.as_str(), "from": others})).collect::<Vec<_>>(),
     })
 }

@@ -208,7 +208,7 @@ fn a_cancelled_run_is_stopped_and_its_recurring_job_goes_on() {
     until("it has begun", LONG, || fs::exists(&mark).unwrap().then_some(()));
     let id = run["run_id"].as_str().unwrap();
     let asked = host.ctl.run(&["cancel", id, "--json"]).good().json();
-    assert_eq!(asked, json!([{"target": id, "result": "requested"}]));
+    assert_eq!(asked, json!([{"job": "beat", "run_id": id, "result": "requested"}]));
     let ended = host.wait_for("beat", "cancelled");
     assert_eq!(json!([ended["run_id"], ended["reason"]]), json!([id, "cancelled"]));
     assert_eq!(host.ctl.run(&["cancel", id]).good().stdout, format!("run {id} cancelled\n"));

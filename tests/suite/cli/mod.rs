@@ -7,6 +7,7 @@ mod completing;
 mod connecting;
 mod daemon;
 mod jobs;
+mod json;
 mod lanes;
 mod live_views;
 mod queueing;

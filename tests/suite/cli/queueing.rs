@@ -139,7 +139,7 @@ fn a_paused_queue_starts_nothing_until_it_is_resumed_and_explain_says_so() {
     let resumed = ctl.run(&["queue", "resume", "mail", "--json"]);
     assert_eq!(
         serde_json::from_str::<Value>(&resumed.stdout).unwrap(),
-        json!([{"name": "mail", "result": "resumed"}])
+        json!([{"queue": "mail", "result": "resumed"}])
     );
     eye.wait_for_history("held", 1);
     assert_eq!(ctl.run(&["queue", "resume", "mail"]).stdout, "queue mail was not paused\n");
@@ -184,7 +184,7 @@ fn a_group_that_jobs_name_and_no_file_has_any_more_is_listed_and_named_by_doctor
     }
     node.reload("");
     until("no file has it", LONG, || Some(()).filter(|()| groups()[0]["declared"] == false));
-    assert_eq!((&groups()[0]["group"], &groups()[0]["mode"]), (&json!("g"), &json!("exclusive")));
+    assert_eq!((&groups()[0]["name"], &groups()[0]["mode"]), (&json!("g"), &json!("exclusive")));
     let table = ctl.run(&["groups"]).good().stdout;
     assert!(
         table.contains("exclusive (default mode: no jobs file declares this group)"),
@@ -293,8 +293,8 @@ fn a_queue_no_node_serves_is_unserved_and_untaken_runs_name_missing_labels() {
     let default = queue(&ctl, "default");
     let why = "no running node that serves this queue has the required label gpu";
     assert_eq!(default["state"], "open", "a node serves it: {default}");
-    assert_eq!(default["unserved"], json!([{"runs": 2, "requires": ["gpu"], "why": why}]));
-    assert_eq!(queue(&ctl, "mail")["unserved"][0]["why"], "no running node serves queue mail");
+    assert_eq!(default["unserved"], json!([{"runs": 2, "requires": ["gpu"], "reason": why}]));
+    assert_eq!(queue(&ctl, "mail")["unserved"][0]["reason"], "no running node serves queue mail");
     let table = ctl.run(&["queues"]).good().stdout;
     let line = table.lines().find(|line| line.starts_with("default")).unwrap();
     assert!(

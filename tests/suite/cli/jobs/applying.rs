@@ -25,7 +25,7 @@ fn changes(finished: &Finished) -> Vec<(String, String)> {
         .as_array()
         .unwrap()
         .iter()
-        .map(|job| (text(&job["name"]), text(&job["change"])))
+        .map(|job| (text(&job["job"]), text(&job["change"])))
         .collect()
 }
 
@@ -136,7 +136,7 @@ fn what_is_no_longer_in_the_file_stays_and_is_named_until_it_is_pruned() {
     assert_eq!((differs.code, changes(&differs)[1].1.as_str()), (1, "removed"));
     let pruned = bench.ctl.run(&["apply", "f.toml", "--prune", "--json"]).good().json();
     assert_eq!(
-        (&pruned["jobs"][1]["name"], &pruned["jobs"][1]["result"]),
+        (&pruned["jobs"][1]["job"], &pruned["jobs"][1]["result"]),
         (&json!("a"), &json!("removed"))
     );
     assert_eq!(names(&bench), ["b"]);

@@ -303,7 +303,7 @@ fn the_file_of_o_is_new_and_json_has_the_whole_report() {
     import(&ctl, &["--user-column"]).refused(2, &["FILE"]);
     let finished = import(&ctl, &["in", "--json", "--compare", "3"]);
     let document = finished.json();
-    assert_eq!(document["jobs"], json!([{"name": "a", "line": "in:1"}]));
+    assert_eq!(document["jobs"], json!([{"job": "a", "line": "in:1"}]));
     let refused = &document["not_carried_over"][0];
     assert_eq!((&refused["line"], &refused["text"]), (&json!("in:2"), &json!("60 * * * * b")));
     assert_eq!(document["compared"][0]["equal"], Value::Bool(true));

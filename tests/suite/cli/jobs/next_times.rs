@@ -255,7 +255,7 @@ fn a_job_is_described_with_the_zone_it_is_read_in() {
     }
     let reported = bench.ctl.run(&["describe", "c", "--json"]).good().json();
     assert_eq!(
-        (&reported["job"], &reported["zone"], &reported["schedule"]),
+        (&reported["job"], &reported["tz"], &reported["schedule"]),
         (&"c".into(), &"Asia/Tokyo".into(), &"0 9 * * 1-5; @hourly".into())
     );
     assert_eq!(

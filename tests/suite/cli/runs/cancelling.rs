@@ -142,7 +142,9 @@ fn every_target_is_tried_and_the_worst_code_given() {
     bench.add(&["--name", "last", "--in", "1h", "--", "x"]);
     let finished = bench.ctl.run(&["cancel", "first", "nosuch", "last", "--json"]);
     finished.refused(3, &["nosuch"]);
-    let wanted = serde_json::json!([{"target": "first", "result": "cancelled"}, {"target": "last", "result": "cancelled"}]);
+    let cancelled =
+        |job: &str| serde_json::json!({"job": job, "run_id": null, "result": "cancelled"});
+    let wanted = serde_json::json!([cancelled("first"), cancelled("last")]);
     assert_eq!(finished.json(), wanted);
     bench.ctl.run(&["cancel", "last", "NO"]).refused(2, &["NO"]);
 }

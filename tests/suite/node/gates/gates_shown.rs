@@ -77,7 +77,7 @@ fn explain_names_the_run_let_in_that_did_not_begin_and_not_a_run_that_is_over() 
         .jobs("[queues.other]\n[groups.one]\nmode = \"exclusive\"\n")
         .start();
     until("the group is known", LONG, || {
-        (ctl.run(&["groups", "--json"]).good().json()[0]["group"] == "one").then_some(())
+        (ctl.run(&["groups", "--json"]).good().json()[0]["name"] == "one").then_some(())
     });
     let reported = |job: &str, part: &str| {
         until(part, LONG, || Some(explained(&redis, &[job]).0).filter(|text| text.contains(part)));

@@ -250,7 +250,7 @@ fn groups_names_the_run_that_gave_its_place_up_and_keeps_those_of_its_lane_out()
     ctl.run(&["cancel", "holder", "--stop"]).good();
     let group_one = || {
         let groups = ctl.run(&["groups", "--json"]).good().json();
-        groups.as_array().unwrap().iter().find(|group| group["group"] == "one").unwrap().clone()
+        groups.as_array().unwrap().iter().find(|group| group["name"] == "one").unwrap().clone()
     };
     let group = until("the first gave its place up", LONG, || {
         Some(group_one()).filter(|group| group["gave_up"] != json!([]))

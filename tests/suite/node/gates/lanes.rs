@@ -271,7 +271,7 @@ fn a_held_node_claims_nothing_and_goes_on_renewing_what_it_runs() {
     });
     assert_eq!((lease().fence, eye.history("next").len()), (first.fence, 0));
     let nodes = ctl.run(&["nodes", "--json"]).json();
-    let why = nodes[0]["at_limit"]["why"].as_str().unwrap();
+    let why = nodes[0]["at_limit"]["reason"].as_str().unwrap();
     assert!(why.starts_with("free memory ") && why.ends_with(" < 1024000000 MiB"), "{why}");
     until("explain tells", LONG, || {
         let reported = ctl.run(&["explain", "next"]).stdout;

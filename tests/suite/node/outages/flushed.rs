@@ -59,7 +59,7 @@ fn losses(redis: &TestRedis) -> Value {
 
 /// The names of the jobs gone at the newest loss.
 fn gone(losses: &Value) -> Vec<&str> {
-    losses[0]["gone"].as_array().unwrap().iter().map(|job| job["name"].as_str().unwrap()).collect()
+    losses[0]["gone"].as_array().unwrap().iter().map(|job| job["job"].as_str().unwrap()).collect()
 }
 
 #[test]

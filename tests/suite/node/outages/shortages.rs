@@ -51,7 +51,7 @@ fn answering() -> u16 {
 fn held(ctl: &Schedctl, node: &str) -> Option<String> {
     let nodes: Value = serde_json::from_str(&ctl.run(&["nodes", "--json"]).good().stdout).unwrap();
     let row = nodes.as_array().unwrap().iter().find(|row| row["name"] == node).unwrap().clone();
-    row["at_limit"]["why"].as_str().map(str::to_owned)
+    row["at_limit"]["reason"].as_str().map(str::to_owned)
 }
 
 #[test]

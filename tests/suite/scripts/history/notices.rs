@@ -493,7 +493,7 @@ async fn a_notice_that_failed_for_good_is_named_by_doctor_by_its_job_and_in_the_
     assert!(shown.contains("notices       1 of a/on_failure failed for good"), "{shown}");
     assert!(shown.contains(", with exit code 0: schedctl retry "), "{shown}");
     assert_eq!(
-        ctl.run(&["show", "a", "--json"]).json()["failed_notices"][0]["last"],
+        ctl.run(&["show", "a", "--json"]).json()["failed_notices"][0]["run_id"],
         notice.to_string()
     );
     assert_eq!(ctl.run(&["stats", "--json"]).json()["failed_notices"], 1);
