@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
-use crate::cli::render::{Cell, Colour, Console, Table, span};
+use crate::cli::render::{Cell, Colour, Console, Table, percentile, span, spread_json};
 use crate::cli::state::node_presence::is_present;
 use crate::cli::state::nodes_verb::serving;
 use crate::domain::name::names::{Label, QueueName};
@@ -256,21 +256,11 @@ fn sorted_by_queue(all: Vec<RunTimes>) -> BTreeMap<QueueName, Times> {
     times
 }
 
-/// Returns the value below which `percent` percent of the values lie. `sorted` has the values in
-/// rising order. Returns `None` if there are no values.
-fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {
-    sorted.get((sorted.len() * percent / 100).min(sorted.len().saturating_sub(1))).copied()
-}
-
 /// Returns the median and the 95th percentile of times in ms as text, such as `2s / 9s`. `sorted`
 /// has the times in rising order. The text is empty if there are no times.
 fn spread(sorted: &[u64]) -> String {
     let text = |percent| percentile(sorted, percent).map(|ms| span(Duration::from_millis(ms)));
     text(50).zip(text(95)).map_or_else(String::new, |(median, most)| format!("{median} / {most}"))
-}
-
-fn spread_json(sorted: &[u64]) -> Value {
-    json!({"p50": percentile(sorted, 50), "p95": percentile(sorted, 95)})
 }
 
 impl View {

@@ -24,6 +24,7 @@ Examples:
   schedctl history backup --limit 5 --json
   schedctl history --dead --since 24h
   schedctl history backup --state failed,timed_out
+  schedctl history backup --wide
 
 Dead letters are runs that ended failed, timed_out or lost; schedctl retry retries them. --since and
 --until select runs by their end; write a time as for add --at, or a duration before now. A time of
@@ -49,6 +50,9 @@ pub(crate) struct HistoryArgs {
     notices: bool,
     #[command(flatten)]
     which: RunFilter,
+    /// Show more columns: the time waited, CPU time, peak memory, bytes read and written
+    #[arg(long, short)]
+    wide: bool,
     /// Show at most N runs; 0 means all
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: usize,
@@ -81,7 +85,7 @@ pub(crate) async fn history(
     }
     let mut left = if args.limit == 0 { usize::MAX } else { args.limit };
     let mut sheet = Sheet {
-        table: RunTable::new(),
+        table: if args.wide { RunTable::wide() } else { RunTable::new() },
         array: JsonArray::default(),
         zones: Zones::default(),
         ids: ShortIds::default(),
