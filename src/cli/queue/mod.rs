@@ -1,11 +1,12 @@
 //! `queue`: changes, pauses and resumes queues by hand. `queues`: lists the queues.
 
 mod overview;
+mod tagged_runs;
 
 use clap::Subcommand;
 use serde_json::json;
 
-pub(crate) use overview::{QUEUES_HELP, QueueOverview, queues, standings};
+pub(crate) use overview::{QueueOverview, QueuesArgs, queues, standings};
 
 use super::connect::connect;
 use super::failure::CliFailure;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::tagged_runs::TaggedRuns;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
@@ -12,6 +13,7 @@ use crate::cli::render::{Cell, Colour, Console, Table, percentile, span, spread_
 use crate::cli::state::node_presence::is_present;
 use crate::cli::state::nodes_verb::serving;
 use crate::domain::name::names::{Label, QueueName};
+use crate::domain::name::tag_filter::TagFilter;
 use crate::domain::queue::lane::Lane;
 use crate::domain::queue::lane_serving::{Serving, Unserved};
 use crate::domain::queue::queue_rules::Share;
@@ -21,9 +23,10 @@ use crate::store::{LaneAsk, LanePoll, NodeRecord, QueueDepth, QueueRecord, RunTi
 /// The number of the last ended runs of all queues from which waiting and run times are calculated.
 const SAMPLED: usize = 1_000;
 
-pub(crate) const QUEUES_HELP: &str = "\
-Example:
+const QUEUES_HELP: &str = "\
+Examples:
   schedctl queues
+  schedctl queues --tag team=db
 
 STATE: open, paused, full (LIMIT is reached), rate_limited (RATE allows no start now), unserved (no
 running node serves the queue) or wrong_type (the queue's data in Redis is damaged).
@@ -32,7 +35,19 @@ number of runs that are due later.
 CONCURRENCY: maximum number of running runs on each node. LIMIT: maximum number of running runs on
 all nodes together. UTIL: running runs in percent of the maximum.
 WAIT: time from ready to start, of runs with one attempt. RUN: duration of runs. Both columns show
-the median and the 95th percentile of the last 1,000 ended runs of all queues.";
+the median and the 95th percentile of the last 1,000 ended runs of all queues.
+
+With --tag, only runs of jobs with this tag are counted, and queues without such jobs are left out.
+STATE, the limits and REMARK are still those of the whole queue.";
+
+/// Lists the queues with their load and the waiting and run times of their runs.
+#[derive(Debug, clap::Args)]
+#[command(after_help = QUEUES_HELP)]
+pub(crate) struct QueuesArgs {
+    /// Only count runs of jobs with this tag; may be given several times
+    #[arg(long = "tag", value_name = "NAME[=VALUE]")]
+    tags: Vec<TagFilter>,
+}
 
 /// The state of one queue, as `queues` and `top` show it.
 pub(crate) struct QueueOverview {
@@ -94,9 +109,13 @@ struct Times {
 }
 
 /// Lists the queues. Returns the exit code.
-pub(crate) async fn queues(global: &Global, console: &mut Console) -> Result<u8, CliFailure> {
+pub(crate) async fn queues(
+    global: &Global,
+    args: &QueuesArgs,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     let store = connect(global, console).await?;
-    let (now, views) = view_all(&store).await?;
+    let (now, views) = view_all(&store, &args.tags).await?;
     if console.is_json() {
         console.json(&views.iter().map(|view| view.json(now)).collect());
         return Ok(0);
@@ -122,9 +141,25 @@ pub(crate) async fn queues(global: &Global, console: &mut Console) -> Result<u8,
     Ok(0)
 }
 
-async fn view_all(store: &Store) -> Result<(UnixMillis, Vec<View>), CliFailure> {
-    let (now, standings) = standings(store).await?;
-    let mut times = sorted_by_queue(store.read_run_times(SAMPLED).await?);
+async fn view_all(
+    store: &Store,
+    tags: &[TagFilter],
+) -> Result<(UnixMillis, Vec<View>), CliFailure> {
+    let (now, mut standings) = standings(store).await?;
+    let mut times = store.read_run_times(SAMPLED).await?;
+    if !tags.is_empty() {
+        let (_, lanes) = queues_and_lanes(store).await?;
+        let tagged = TaggedRuns::read(store, tags, &lanes, now).await?;
+        times.retain(|run| tagged.jobs.contains(&run.job));
+        standings.retain_mut(|standing| match tagged.depths.get(&standing.name) {
+            Some(depth) => {
+                standing.depth = *depth;
+                true
+            }
+            None => false,
+        });
+    }
+    let mut times = sorted_by_queue(times);
     let view = |standing: QueueOverview| View {
         times: times.remove(&standing.name).unwrap_or_default(),
         standing,
@@ -132,10 +167,8 @@ async fn view_all(store: &Store) -> Result<(UnixMillis, Vec<View>), CliFailure> 
     Ok((now, standings.into_iter().map(view).collect()))
 }
 
-/// Returns the time of Redis and the state of every queue.
-pub(crate) async fn standings(
-    store: &Store,
-) -> Result<(UnixMillis, Vec<QueueOverview>), CliFailure> {
+/// Returns the names of all queues, and all lanes, the most urgent lane of a queue first.
+async fn queues_and_lanes(store: &Store) -> Result<(Vec<QueueName>, Vec<Lane>), CliFailure> {
     let mut names: BTreeSet<QueueName> = store.read_queues().await?.into_keys().collect();
     names.insert(QueueName::default_queue());
     let mut lanes = store.list_lanes().await?;
@@ -150,6 +183,14 @@ pub(crate) async fn standings(
             .then_with(|| b.priority().cmp(&a.priority()))
             .then_with(|| a.cmp(b))
     });
+    Ok((names, lanes))
+}
+
+/// Returns the time of Redis and the state of every queue.
+pub(crate) async fn standings(
+    store: &Store,
+) -> Result<(UnixMillis, Vec<QueueOverview>), CliFailure> {
+    let (names, lanes) = queues_and_lanes(store).await?;
     let records = store.read_queue_settings(&names).await?;
     let (now, nodes) = store.list_nodes().await?;
     let serving = serving(&nodes, now);
@@ -244,7 +285,7 @@ fn untaken_json(why: &Unserved, runs: u64) -> Value {
 
 fn sorted_by_queue(all: Vec<RunTimes>) -> BTreeMap<QueueName, Times> {
     let mut times: BTreeMap<QueueName, Times> = BTreeMap::new();
-    for RunTimes { queue, wait_ms, run_ms } in all {
+    for RunTimes { queue, wait_ms, run_ms, .. } in all {
         let own = times.entry(queue).or_default();
         own.wait_ms.extend(wait_ms);
         own.run_ms.push(run_ms);

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::open_runs::open_runs;
 use super::run_filter::{RunFilter, RunReader};
 use super::short_ids::ShortIds;
+use super::tagged_jobs::TaggedJobs;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
@@ -98,6 +99,7 @@ pub(crate) async fn history(
         _ => Vec::new(),
     };
     open.retain(|run| args.which.takes(run.state));
+    TaggedJobs::default().retain(&store, &args.which.tags, &mut open).await?;
     let position = args.offset.saturating_sub(open.len());
     open.drain(..args.offset.min(open.len()));
     open.truncate(left);
@@ -137,7 +139,8 @@ async fn is_stranger(store: &Store, job: &JobName) -> Result<bool, CliFailure> {
 fn none_of(args: &HistoryArgs, letters: Letters) -> String {
     let what = if letters == Letters::Dead { "no dead letters" } else { "no runs" };
     let of = args.job.as_ref().map(|job| format!(" of job {job}")).unwrap_or_default();
-    let is_narrowed = args.which.has_bounds() || !args.which.state.is_empty() || args.offset > 0;
+    let is_narrowed = args.which.has_bounds() || !args.which.state.is_empty();
+    let is_narrowed = is_narrowed || !args.which.tags.is_empty() || args.offset > 0;
     let which = if is_narrowed { " match the filters" } else { "" };
     format!("{what}{of}{which}")
 }
