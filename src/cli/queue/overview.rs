@@ -12,7 +12,7 @@ use crate::cli::global::Global;
 use crate::cli::render::{Cell, Colour, Console, Table, percentile, span, spread_json};
 use crate::cli::state::node_presence::is_present;
 use crate::cli::state::nodes_verb::serving;
-use crate::domain::name::names::{Label, QueueName};
+use crate::domain::name::names::{JobName, Label, QueueName};
 use crate::domain::name::tag_filter::TagFilter;
 use crate::domain::queue::lane::Lane;
 use crate::domain::queue::lane_serving::{Serving, Unserved};
@@ -34,6 +34,7 @@ DEPTH: number of ready runs. OLDEST: time since the oldest of these runs became 
 number of runs that are due later.
 CONCURRENCY: maximum number of running runs on each node. LIMIT: maximum number of running runs on
 all nodes together. UTIL: running runs in percent of the maximum.
+REMARK: a backlog by warn_depth or warn_oldest, runs that no node takes, nodes that start no runs.
 WAIT: time from ready to start, of runs with one attempt. RUN: duration of runs. Both columns show
 the median and the 95th percentile of the last 1,000 ended runs of all queues.
 
@@ -66,6 +67,8 @@ pub(crate) struct QueueOverview {
     /// The nodes that serve the queue, each with the reason why the node claims no runs. The list
     /// is empty if one of the nodes claims runs.
     pub(crate) at_limit: Vec<(String, String)>,
+    /// A phrase about the backlog of the queue; `None` if it has none by its settings.
+    pub(crate) backlog: Option<String>,
     /// The time since which the longest-waiting run has been ready; `None` if no run is ready. Only
     /// runs with labels that some node carries count.
     pub(crate) oldest_wanted: Option<UnixMillis>,
@@ -79,7 +82,8 @@ impl QueueOverview {
             let runs = if *runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
             format!("no node takes {runs}: {why}")
         });
-        let reasons: Vec<String> = reasons.chain(self.limit_words()).collect();
+        let backlog = self.backlog.iter().map(|backlog| format!("backlog: {backlog}"));
+        let reasons: Vec<String> = backlog.chain(reasons).chain(self.limit_words()).collect();
         Some(reasons.join("; ")).filter(|text| !text.is_empty())
     }
 
@@ -223,6 +227,10 @@ pub(crate) async fn standings(
                 "open" if is_unserved => "unserved",
                 state => state,
             },
+            backlog: record
+                .settings
+                .backlog
+                .backlog(depth.ready, depth.oldest.map(|at| now.since(at))),
             untaken,
             oldest_wanted,
             at_limit: limits_of(&name, &nodes, now),
@@ -320,6 +328,7 @@ impl View {
     }
 
     fn json(&self, now: UnixMillis) -> Value {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let QueueRecord { settings, paused, set, .. } = &self.standing.record;
         let weight = match settings.share {
             Share::Strict => None,
@@ -341,6 +350,10 @@ impl View {
             "burst": settings.rate.map(crate::domain::queue::rate::Rate::burst),
             "weight": weight,
             "strict": settings.share == Share::Strict,
+            "warn_depth": settings.backlog.depth,
+            "warn_oldest_ms": settings.backlog.oldest.map(millis),
+            "on_backlog": settings.backlog.job.as_ref().map(JobName::as_str),
+            "backlog": self.standing.backlog,
             "paused": settings.is_paused,
             "paused_at": paused.as_ref().map(|(at, _)| at.to_string()),
             "paused_by": paused.as_ref().map(|(_, by)| by).filter(|by| !by.is_empty()),

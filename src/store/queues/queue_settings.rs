@@ -74,6 +74,7 @@ impl Store {
                 "concurrency" => QueueKey::Concurrency,
                 "limit" => QueueKey::Limit,
                 "weight" | "strict" => QueueKey::Share,
+                "warn_depth" | "warn_oldest_ms" | "on_backlog" => QueueKey::Backlog,
                 _ => QueueKey::Rate,
             };
             change.named.contains(&key)
