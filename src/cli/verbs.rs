@@ -23,7 +23,7 @@ use super::jobs::show::{ShowArgs, show};
 use super::list::{ListArgs, list};
 use super::logs::{LogsArgs, logs};
 use super::next::{NextArgs, next};
-use super::queue::{QUEUE_HELP, QUEUES_HELP, QueueVerb, queue, queues};
+use super::queue::{QUEUE_HELP, QueueVerb, QueuesArgs, queue, queues};
 use super::render::Console;
 use super::runs::backfill::{BackfillArgs, backfill};
 use super::runs::cancel::{CancelArgs, cancel};
@@ -100,8 +100,7 @@ pub(crate) enum Verb {
     #[command(subcommand, after_help = QUEUE_HELP)]
     Queue(QueueVerb),
     /// List the queues with their load and the waiting and run times of their runs
-    #[command(after_help = QUEUES_HELP)]
-    Queues,
+    Queues(QueuesArgs),
     /// Check a jobs file without applying it
     Check(CheckArgs),
     /// Show what schedctl apply would change
@@ -149,13 +148,13 @@ pub(crate) async fn dispatch(args: CliArgs, console: &mut Console) -> Result<u8,
         Verb::Run(args) => run(global, &args, console).await,
         Verb::Rerun(args) => rerun(global, &args, console).await,
         Verb::Backfill(args) => backfill(global, &args, console).await,
-        Verb::Cancel(args) => cancel(global, &args, console).await,
+        Verb::Cancel(args) => Box::pin(cancel(global, &args, console)).await,
         Verb::Retry(args) => retry(global, &args, console).await,
         Verb::Purge(args) => purge(global, &args, console).await,
         Verb::Pause(args) => switch(global, &args, To::Paused, console).await,
         Verb::Resume(args) => switch(global, &args, To::Resumed, console).await,
         Verb::Queue(args) => queue(global, &args, console).await,
-        Verb::Queues => queues(global, console).await,
+        Verb::Queues(args) => queues(global, &args, console).await,
         Verb::Check(args) => check(global, &args, console),
         Verb::Diff(args) => diff(global, &args, console).await,
         Verb::Apply(args) => apply(global, &args, console).await,

@@ -16,11 +16,12 @@ use super::execution::runner::Runner;
 use super::execution::running_leases::RunningLeases;
 use super::loops::Loops;
 use super::maintenance::background_check::BackgroundCheck;
+use super::maintenance::backlog_watch::BacklogWatch;
 use super::maintenance::janitor::Janitor;
 use super::maintenance::presence::Presence;
 use super::maintenance::reaper::Reaper;
 use super::maintenance::retained_bounds::{RetainedBounds, Retention};
-use super::maintenance::{background_check, janitor, presence};
+use super::maintenance::{background_check, backlog_watch, janitor, presence};
 use super::node_context::NodeContext;
 use super::notification::deadline_watch::DeadlineWatch;
 use super::notification::{deadline_watch, notice_planter};
@@ -168,6 +169,8 @@ impl NodeParts {
             deadline_watch::run,
         );
         loops.spawn("notice planter", node(), notice_planter::run);
+        let watch = BacklogWatch { node: node(), slots: self.slots.clone(), health: health() };
+        loops.spawn("backlog watch", Arc::new(watch), backlog_watch::run);
         let recurring = Arc::new(RecurringJobs::default());
         loops.spawn(
             "replanner",

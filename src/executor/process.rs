@@ -160,6 +160,7 @@ fn outcome(report: RunReport, reason: Option<StopReason>, attempt: &Attempt) -> 
         not_enforced: None,
         retry_after: None,
         next: None,
+        resources: report.resources,
     }
 }
 
@@ -234,6 +235,7 @@ mod tests {
                 left_processes: true,
                 out_of_memory: false,
                 wanting: None,
+                resources: None,
             };
             outcome(report, None, &attempt)
         };

@@ -73,7 +73,7 @@ fn keys_of(args: &AddArgs, at: &[UnixMillis], bounds: &AddBounds) -> Result<Valu
                 _ => instant(&bounds.end),
             },
             ValueForm::Headers => headers_of(&args.keys.texts(flag.name))?,
-            ValueForm::Variables => env_of(&args.keys.texts(flag.name))?,
+            ValueForm::Variables => texts_by_name(flag.name, &args.keys.texts(flag.name))?,
             ValueForm::Content => text_of(flag, given.as_str().unwrap_or_default())?.into(),
             ValueForm::Notice => notice_of(flag, given.as_str().unwrap_or_default())?,
             ValueForm::UniqueKey(mode) => {
@@ -182,14 +182,18 @@ fn text_of(flag: &KeyFlag, text: &str) -> Result<String, CliFailure> {
     String::from_utf8(bytes).map_err(|_| refuse("is not UTF-8, wanted text".to_owned()))
 }
 
-fn env_of(pairs: &[&str]) -> Result<Value, CliFailure> {
+fn texts_by_name(flag: &str, pairs: &[&str]) -> Result<Value, CliFailure> {
     let mut env = Map::new();
     for pair in pairs {
         let Some((name, value)) = pair.split_once('=') else {
-            return Err(CliFailure::Invalid(format!("--env {pair:?} has no =, wanted NAME=VALUE")));
+            return Err(CliFailure::Invalid(format!(
+                "--{flag} {pair:?} has no =, wanted NAME=VALUE"
+            )));
         };
         if env.insert(name.to_owned(), value.into()).is_some() {
-            return Err(CliFailure::Invalid(format!("--env {name:?} is given twice, wanted once")));
+            return Err(CliFailure::Invalid(format!(
+                "--{flag} {name:?} is given twice, wanted once"
+            )));
         }
     }
     Ok(Value::Object(env))
@@ -342,9 +346,9 @@ mod tests {
 
     #[test]
     fn pairs_are_taken_apart_once_and_only_once() {
-        assert_eq!(env_of(&["A=b=c", "B="]).unwrap(), json!({"A": "b=c", "B": ""}));
+        assert_eq!(texts_by_name("env", &["A=b=c", "B="]).unwrap(), json!({"A": "b=c", "B": ""}));
         for bad in [vec!["A"], vec!["A=1", "A=2"]] {
-            assert_eq!(env_of(&bad).unwrap_err().code(), 2, "{bad:?}");
+            assert_eq!(texts_by_name("env", &bad).unwrap_err().code(), 2, "{bad:?}");
         }
     }
 }

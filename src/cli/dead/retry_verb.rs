@@ -50,8 +50,10 @@ pub(crate) async fn retry(
     console: &mut Console,
 ) -> Result<u8, CliFailure> {
     let named = args.chosen.named()?;
-    if !args.chosen.dead && (args.which.has_bounds() || !args.which.state.is_empty()) {
-        return Err(CliFailure::Invalid("--state, --since and --until require --dead".to_owned()));
+    let RunFilter { state, tags, .. } = &args.which;
+    if !args.chosen.dead && (args.which.has_bounds() || !state.is_empty() || !tags.is_empty()) {
+        let message = "--state, --since, --until and --tag require --dead";
+        return Err(CliFailure::Invalid(message.to_owned()));
     }
     args.which.check(Letters::Dead)?;
     let store = connect(global, console).await?;

@@ -5,6 +5,7 @@
 //! applied, or a Redis that evicts keys or cannot write. A problem that may only occur later is a
 //! warning and does not change the exit code.
 
+mod backlog_section;
 mod consistency_section;
 mod entry_discard;
 mod host_section;
@@ -135,6 +136,7 @@ pub(crate) async fn doctor(
                     .await
                     .or_else(node_sections::wrong_type_check)?,
             );
+            checks.extend(backlog_section::backlogs(&store).await?);
             report.add("nodes", checks);
             nodes
         }

@@ -4,6 +4,7 @@ pub(crate) mod check;
 pub(crate) mod describe_verb;
 pub(crate) mod export_verb;
 pub(crate) mod instance_names;
+pub(crate) mod job_use;
 mod notice_lines;
 pub(crate) mod pause_resume;
 pub(crate) mod run_name;

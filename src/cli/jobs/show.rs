@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use super::job_use::JobUse;
 use super::notice_lines;
 use super::run_name::TargetName;
 use super::target::{Target, declared_in, find_job, find_run, only_run_asked, only_run_of};
@@ -16,7 +17,8 @@ use crate::cli::render::JobState;
 use crate::cli::render::{
     Cell, Colour, Console, JobView, Relative, RunTable, RunView, Table, Zones, action_line,
     attempts_json, attempts_table, day_rules, effective, one_line, paused_queue_words,
-    policy_lines, queue_words, rfc3339, running_jobs, shown, shown_elsewhere, view_jobs, view_runs,
+    policy_lines, queue_words, resource_words, rfc3339, running_jobs, shown, shown_elsewhere,
+    view_jobs, view_runs, waited,
 };
 use crate::cli::runs::open_runs::{ended_runs, open_runs};
 use crate::cli::runs::short_ids::ShortIds;
@@ -117,14 +119,23 @@ async fn show_job(store: &Store, name: &JobName, console: &mut Console) -> Resul
     let upcoming = upcoming(&job, now);
     let backfill = store.list_backfill(name, BACKFILL).await?.len();
     let failed_notices = notice_lines::failed_notices(store, name).await?;
+    let job_use = JobUse::read(store, name).await?;
     if console.is_json() {
         let mut fields = job_json(&job, &upcoming, backfill, &runs);
         fields.extend(failed_notices.json(&job.zone()));
+        fields.extend(job_use.json());
         console.json(&Value::Object(fields));
     } else {
         let mut ids = ShortIds::default();
         ids.read_for(store, runs.iter().map(|run| &run.record.run)).await?;
         job_text(&job, &upcoming, (&runs, &ids), Relative { now }, console);
+        let needed = job_use.lines();
+        if !needed.is_empty() {
+            console.line("");
+        }
+        for (word, text) in &needed {
+            field(word, text, console);
+        }
         let lines = failed_notices.lines(Relative { now });
         if !lines.is_empty() {
             console.line("");
@@ -489,6 +500,12 @@ fn run_text(
     instant("ready", record.ready.filter(|ready| *ready != record.run.due()));
     instant("started", record.started_at);
     instant("finished", record.finished_at);
+    if let Some(waited) = waited(record) {
+        field("waited", &format!("{} from ready to start", span(waited)), console);
+    }
+    if let Some(used) = record.resources.filter(|_| record.state != RunState::Running) {
+        field("used", &resource_words(&used), console);
+    }
     if let Some(after) = record.recorded_after().filter(|after| *after >= RECORDED_LATE) {
         field(
             "recorded",

@@ -6,6 +6,7 @@ use clap::ValueEnum;
 
 use crate::cli::render::JobState;
 use crate::cli::shell::completion;
+use crate::domain::name::tag_filter::TagFilter;
 
 /// The kind of source a job comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -61,6 +62,9 @@ pub(crate) struct ListArgs {
     /// Show more columns
     #[arg(long, short)]
     pub(super) wide: bool,
+    /// Only jobs with this tag; may be given several times
+    #[arg(long = "tag", value_name = "NAME[=VALUE]")]
+    pub(super) tags: Vec<TagFilter>,
     /// Include finished one-shots
     #[arg(long)]
     pub(super) all: bool,

@@ -7,6 +7,7 @@ use super::name_pattern::NamePattern;
 use crate::cli::failure::CliFailure;
 use crate::cli::render::{Console, JobState, JobView, running_jobs, view_jobs};
 use crate::domain::name::names::{JobName, QueueName};
+use crate::domain::name::tag_filter::TagFilter;
 use crate::store::{JobRecord, SourceKind, Store};
 
 /// The number of jobs read in one call.
@@ -25,6 +26,7 @@ pub(super) struct Wanted {
     kind: Option<SourceKind>,
     pattern: Option<NamePattern>,
     failed: bool,
+    tags: Vec<TagFilter>,
     all: bool,
 }
 
@@ -37,7 +39,8 @@ impl Wanted {
         });
         let queue = queue.map_err(|error| CliFailure::Invalid(error.to_string()))?;
         let pattern = args.pattern.as_deref().map(NamePattern::new);
-        Ok(Self { state: args.state, queue, kind, pattern, failed: args.failed, all: args.all })
+        let (tags, failed) = (args.tags.clone(), args.failed);
+        Ok(Self { state: args.state, queue, kind, pattern, failed, tags, all: args.all })
     }
 
     fn includes_finished(&self) -> bool {
@@ -51,6 +54,7 @@ impl Wanted {
             || self.state.is_some()
             || self.queue.is_some()
             || self.kind.is_some()
+            || !self.tags.is_empty()
     }
 
     fn takes_name(&self, name: &JobName) -> bool {
@@ -66,6 +70,7 @@ impl Wanted {
             && self.queue.as_ref().is_none_or(|queue| view.lane().queue() == queue)
             && self.kind.is_none_or(|kind| view.record.kind == kind)
             && (!self.failed || view.has_failed())
+            && (self.tags.is_empty() || view.has_tags(&self.tags))
     }
 }
 

@@ -1,11 +1,12 @@
 //! `queue`: changes, pauses and resumes queues by hand. `queues`: lists the queues.
 
 mod overview;
+mod tagged_runs;
 
 use clap::Subcommand;
 use serde_json::json;
 
-pub(crate) use overview::{QUEUES_HELP, QueueOverview, queues, standings};
+pub(crate) use overview::{QueueOverview, QueuesArgs, queues, standings};
 
 use super::connect::connect;
 use super::failure::CliFailure;
@@ -29,8 +30,9 @@ Examples:
 Keys: concurrency (maximum number of running runs on each node), limit (maximum number of running
 runs on all nodes together), rate (RUNS/DURATION that may start on all nodes together), burst
 (maximum number of runs that start at one time under rate), weight or strict (the queue's share of a
-node). KEY=none removes a setting. A change applies at once, and until [queues.X] of a jobs file is
-edited.";
+node), warn_depth and warn_oldest (number of due runs, and age of the oldest of them, from which the
+queue has a backlog), on_backlog (job that runs when a backlog begins). KEY=none removes a setting.
+A change applies at once, and until [queues.X] of a jobs file is edited.";
 
 const SWITCH_EXAMPLES: &str = "\
 Examples:
@@ -41,8 +43,18 @@ Running runs continue. Runs that become due wait and start when the queue is res
 file does not end a pause.";
 
 /// The beginnings of settings that a shell offers.
-const SETTINGS: &[&str] =
-    &["burst=", "concurrency=", "limit=", "rate=", "strict=true", "strict=false", "weight="];
+const SETTINGS: &[&str] = &[
+    "burst=",
+    "concurrency=",
+    "limit=",
+    "on_backlog=",
+    "rate=",
+    "strict=true",
+    "strict=false",
+    "warn_depth=",
+    "warn_oldest=",
+    "weight=",
+];
 
 /// The change to make to a queue.
 #[derive(Debug, Subcommand)]

@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::tagged_runs::TaggedRuns;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
-use crate::cli::render::{Cell, Colour, Console, Table, span};
+use crate::cli::render::{Cell, Colour, Console, Table, percentile, span, spread_json};
 use crate::cli::state::node_presence::is_present;
 use crate::cli::state::nodes_verb::serving;
-use crate::domain::name::names::{Label, QueueName};
+use crate::domain::name::names::{JobName, Label, QueueName};
+use crate::domain::name::tag_filter::TagFilter;
 use crate::domain::queue::lane::Lane;
 use crate::domain::queue::lane_serving::{Serving, Unserved};
 use crate::domain::queue::queue_rules::Share;
@@ -21,9 +23,10 @@ use crate::store::{LaneAsk, LanePoll, NodeRecord, QueueDepth, QueueRecord, RunTi
 /// The number of the last ended runs of all queues from which waiting and run times are calculated.
 const SAMPLED: usize = 1_000;
 
-pub(crate) const QUEUES_HELP: &str = "\
-Example:
+const QUEUES_HELP: &str = "\
+Examples:
   schedctl queues
+  schedctl queues --tag team=db
 
 STATE: open, paused, full (LIMIT is reached), rate_limited (RATE allows no start now), unserved (no
 running node serves the queue) or wrong_type (the queue's data in Redis is damaged).
@@ -31,8 +34,21 @@ DEPTH: number of ready runs. OLDEST: time since the oldest of these runs became 
 number of runs that are due later.
 CONCURRENCY: maximum number of running runs on each node. LIMIT: maximum number of running runs on
 all nodes together. UTIL: running runs in percent of the maximum.
+REMARK: a backlog by warn_depth or warn_oldest, runs that no node takes, nodes that start no runs.
 WAIT: time from ready to start, of runs with one attempt. RUN: duration of runs. Both columns show
-the median and the 95th percentile of the last 1,000 ended runs of all queues.";
+the median and the 95th percentile of the last 1,000 ended runs of all queues.
+
+With --tag, only runs of jobs with this tag are counted, and queues without such jobs are left out.
+STATE, the limits and REMARK are still those of the whole queue.";
+
+/// Lists the queues with their load and the waiting and run times of their runs.
+#[derive(Debug, clap::Args)]
+#[command(after_help = QUEUES_HELP)]
+pub(crate) struct QueuesArgs {
+    /// Only count runs of jobs with this tag; may be given several times
+    #[arg(long = "tag", value_name = "NAME[=VALUE]")]
+    tags: Vec<TagFilter>,
+}
 
 /// The state of one queue, as `queues` and `top` show it.
 pub(crate) struct QueueOverview {
@@ -51,6 +67,8 @@ pub(crate) struct QueueOverview {
     /// The nodes that serve the queue, each with the reason why the node claims no runs. The list
     /// is empty if one of the nodes claims runs.
     pub(crate) at_limit: Vec<(String, String)>,
+    /// A phrase about the backlog of the queue; `None` if it has none by its settings.
+    pub(crate) backlog: Option<String>,
     /// The time since which the longest-waiting run has been ready; `None` if no run is ready. Only
     /// runs with labels that some node carries count.
     pub(crate) oldest_wanted: Option<UnixMillis>,
@@ -64,7 +82,8 @@ impl QueueOverview {
             let runs = if *runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
             format!("no node takes {runs}: {why}")
         });
-        let reasons: Vec<String> = reasons.chain(self.limit_words()).collect();
+        let backlog = self.backlog.iter().map(|backlog| format!("backlog: {backlog}"));
+        let reasons: Vec<String> = backlog.chain(reasons).chain(self.limit_words()).collect();
         Some(reasons.join("; ")).filter(|text| !text.is_empty())
     }
 
@@ -94,9 +113,13 @@ struct Times {
 }
 
 /// Lists the queues. Returns the exit code.
-pub(crate) async fn queues(global: &Global, console: &mut Console) -> Result<u8, CliFailure> {
+pub(crate) async fn queues(
+    global: &Global,
+    args: &QueuesArgs,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     let store = connect(global, console).await?;
-    let (now, views) = view_all(&store).await?;
+    let (now, views) = view_all(&store, &args.tags).await?;
     if console.is_json() {
         console.json(&views.iter().map(|view| view.json(now)).collect());
         return Ok(0);
@@ -122,9 +145,25 @@ pub(crate) async fn queues(global: &Global, console: &mut Console) -> Result<u8,
     Ok(0)
 }
 
-async fn view_all(store: &Store) -> Result<(UnixMillis, Vec<View>), CliFailure> {
-    let (now, standings) = standings(store).await?;
-    let mut times = sorted_by_queue(store.read_run_times(SAMPLED).await?);
+async fn view_all(
+    store: &Store,
+    tags: &[TagFilter],
+) -> Result<(UnixMillis, Vec<View>), CliFailure> {
+    let (now, mut standings) = standings(store).await?;
+    let mut times = store.read_run_times(SAMPLED).await?;
+    if !tags.is_empty() {
+        let (_, lanes) = queues_and_lanes(store).await?;
+        let tagged = TaggedRuns::read(store, tags, &lanes, now).await?;
+        times.retain(|run| tagged.jobs.contains(&run.job));
+        standings.retain_mut(|standing| match tagged.depths.get(&standing.name) {
+            Some(depth) => {
+                standing.depth = *depth;
+                true
+            }
+            None => false,
+        });
+    }
+    let mut times = sorted_by_queue(times);
     let view = |standing: QueueOverview| View {
         times: times.remove(&standing.name).unwrap_or_default(),
         standing,
@@ -132,10 +171,8 @@ async fn view_all(store: &Store) -> Result<(UnixMillis, Vec<View>), CliFailure> 
     Ok((now, standings.into_iter().map(view).collect()))
 }
 
-/// Returns the time of Redis and the state of every queue.
-pub(crate) async fn standings(
-    store: &Store,
-) -> Result<(UnixMillis, Vec<QueueOverview>), CliFailure> {
+/// Returns the names of all queues, and all lanes, the most urgent lane of a queue first.
+async fn queues_and_lanes(store: &Store) -> Result<(Vec<QueueName>, Vec<Lane>), CliFailure> {
     let mut names: BTreeSet<QueueName> = store.read_queues().await?.into_keys().collect();
     names.insert(QueueName::default_queue());
     let mut lanes = store.list_lanes().await?;
@@ -150,6 +187,14 @@ pub(crate) async fn standings(
             .then_with(|| b.priority().cmp(&a.priority()))
             .then_with(|| a.cmp(b))
     });
+    Ok((names, lanes))
+}
+
+/// Returns the time of Redis and the state of every queue.
+pub(crate) async fn standings(
+    store: &Store,
+) -> Result<(UnixMillis, Vec<QueueOverview>), CliFailure> {
+    let (names, lanes) = queues_and_lanes(store).await?;
     let records = store.read_queue_settings(&names).await?;
     let (now, nodes) = store.list_nodes().await?;
     let serving = serving(&nodes, now);
@@ -182,6 +227,10 @@ pub(crate) async fn standings(
                 "open" if is_unserved => "unserved",
                 state => state,
             },
+            backlog: record
+                .settings
+                .backlog
+                .backlog(depth.ready, depth.oldest.map(|at| now.since(at))),
             untaken,
             oldest_wanted,
             at_limit: limits_of(&name, &nodes, now),
@@ -244,7 +293,7 @@ fn untaken_json(why: &Unserved, runs: u64) -> Value {
 
 fn sorted_by_queue(all: Vec<RunTimes>) -> BTreeMap<QueueName, Times> {
     let mut times: BTreeMap<QueueName, Times> = BTreeMap::new();
-    for RunTimes { queue, wait_ms, run_ms } in all {
+    for RunTimes { queue, wait_ms, run_ms, .. } in all {
         let own = times.entry(queue).or_default();
         own.wait_ms.extend(wait_ms);
         own.run_ms.push(run_ms);
@@ -256,21 +305,11 @@ fn sorted_by_queue(all: Vec<RunTimes>) -> BTreeMap<QueueName, Times> {
     times
 }
 
-/// Returns the value below which `percent` percent of the values lie. `sorted` has the values in
-/// rising order. Returns `None` if there are no values.
-fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {
-    sorted.get((sorted.len() * percent / 100).min(sorted.len().saturating_sub(1))).copied()
-}
-
 /// Returns the median and the 95th percentile of times in ms as text, such as `2s / 9s`. `sorted`
 /// has the times in rising order. The text is empty if there are no times.
 fn spread(sorted: &[u64]) -> String {
     let text = |percent| percentile(sorted, percent).map(|ms| span(Duration::from_millis(ms)));
     text(50).zip(text(95)).map_or_else(String::new, |(median, most)| format!("{median} / {most}"))
-}
-
-fn spread_json(sorted: &[u64]) -> Value {
-    json!({"p50": percentile(sorted, 50), "p95": percentile(sorted, 95)})
 }
 
 impl View {
@@ -289,6 +328,7 @@ impl View {
     }
 
     fn json(&self, now: UnixMillis) -> Value {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let QueueRecord { settings, paused, set, .. } = &self.standing.record;
         let weight = match settings.share {
             Share::Strict => None,
@@ -310,6 +350,10 @@ impl View {
             "burst": settings.rate.map(crate::domain::queue::rate::Rate::burst),
             "weight": weight,
             "strict": settings.share == Share::Strict,
+            "warn_depth": settings.backlog.depth,
+            "warn_oldest_ms": settings.backlog.oldest.map(millis),
+            "on_backlog": settings.backlog.job.as_ref().map(JobName::as_str),
+            "backlog": self.standing.backlog,
             "paused": settings.is_paused,
             "paused_at": paused.as_ref().map(|(at, _)| at.to_string()),
             "paused_by": paused.as_ref().map(|(_, by)| by).filter(|by| !by.is_empty()),

@@ -1,12 +1,16 @@
 //! The attempts of a run. Earlier attempts have their own stored records, the last attempt is part
 //! of the run's record.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::console::{Colour, Console};
+use super::resource_lines::resources_json;
 use super::table::{Cell, Table};
 use super::time_words::{in_words, rfc3339, shown};
 use crate::domain::name::names::Fence;
+use crate::domain::run::resource_use::ResourceUse;
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
@@ -20,6 +24,12 @@ pub(super) fn first_start(run: &RunRecord) -> Option<UnixMillis> {
         .filter(|past| past.number == 1)
         .and_then(|past| start_of(&record_of(past)));
     run.first_start.or(first).or(run.started_at)
+}
+
+/// Returns the time from the moment at which the run became ready to the start of its first
+/// attempt. Returns `None` if no attempt started.
+pub(crate) fn waited(run: &RunRecord) -> Option<Duration> {
+    Some(first_start(run)?.since(run.ready_at.unwrap_or(run.run.due())))
 }
 
 /// Returns the reason why the last attempt of a run failed, such as its exit code, as text. Returns
@@ -45,7 +55,7 @@ pub(crate) fn attempts_json(run: &RunRecord, zone: &Zone) -> Value {
     let time = |at: Option<UnixMillis>| at.map(|at| rfc3339(at, zone));
     let past = run.past.iter().map(|past| {
         let record = record_of(past);
-        json!({
+        let attempt = json!({
             "attempt": past.number,
             "state": record["state"],
             "fence": record["fence"],
@@ -57,11 +67,13 @@ pub(crate) fn attempts_json(run: &RunRecord, zone: &Zone) -> Value {
             "http_status": record["http_status"],
             "error": record["error"],
             "not_enforced": record["not_enforced"],
-        })
+        });
+        let used = record["use"].as_str().and_then(|used| used.parse().ok());
+        with_resources(attempt, used.as_ref())
     });
     let ended = run.state != RunState::Running;
     let current = run.has_current().then(|| {
-        json!({
+        let attempt = json!({
             "attempt": run.attempt,
             "state": run.state.as_str(),
             "fence": run.fence.map(Fence::as_u64),
@@ -73,9 +85,18 @@ pub(crate) fn attempts_json(run: &RunRecord, zone: &Zone) -> Value {
             "http_status": run.http_status.filter(|_| ended),
             "error": run.error.clone().filter(|_| ended),
             "not_enforced": run.not_enforced.clone().filter(|_| ended),
-        })
+        });
+        with_resources(attempt, run.resources.as_ref().filter(|_| ended))
     });
     Value::Array(past.chain(current).collect())
+}
+
+/// Adds the resources of an attempt to its JSON.
+fn with_resources(mut attempt: Value, used: Option<&ResourceUse>) -> Value {
+    for (field, number) in resources_json(used) {
+        attempt[field] = number;
+    }
+    attempt
 }
 
 /// Prints the attempts of a run as the rows of a table, with times in the zone `local`.

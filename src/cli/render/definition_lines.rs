@@ -131,7 +131,7 @@ const WORDED: &str = "\
     anchor at calendar catch_up command cron cwd delay delivery done_check dst dtstart end env env_file every exclude group \
     http jitter key kill_grace late_after limits log_output max_runs must_finish_within must_start_within not_while \
     on_failure on_late on_recovered on_success only_on overlap per_key ping_url priority queue requires retry rrule \
-    schedules shell shell_program skip_if_late splay start stdin timeout tz umask unique user webhook_secret";
+    schedules shell shell_program skip_if_late splay start stdin tags timeout tz umask unique user webhook_secret";
 
 /// Returns the lines of `show` for all keys that are not in [`WORDED`]: the key and its value.
 fn plain_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
@@ -201,6 +201,11 @@ pub(crate) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
     lines.splice(2..2, gate_lines(spec));
     if let Some(nodes) = placement_words(spec) {
         lines.insert(1, ("on", nodes));
+    }
+    if !spec.tags.is_empty() {
+        let tags: Vec<String> =
+            spec.tags.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        lines.insert(1, ("tags", tags.join(", ")));
     }
     lines.extend(shape_lines(&spec.shape));
     if !spec.dst.is_default() {

@@ -13,6 +13,7 @@ use super::time_words::{rfc3339, shown};
 use crate::cli::failure::CliFailure;
 use crate::cli::jobs::instance_names::has_instances;
 use crate::domain::name::names::{JobName, NodeName, QueueName, RunId};
+use crate::domain::name::tag_filter::TagFilter;
 use crate::domain::queue::lane::Lane;
 use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::time::unix_millis::UnixMillis;
@@ -199,6 +200,12 @@ impl JobView {
         self.record.pending.as_ref().map(RunId::due)
     }
 
+    /// Returns true if the tags of the job match all filters.
+    pub(crate) fn has_tags(&self, filters: &[TagFilter]) -> bool {
+        let tags = self.definition.as_ref().map(|definition| &definition.spec.tags);
+        tags.is_ok_and(|tags| TagFilter::all_match(filters, tags))
+    }
+
     /// Returns the job's next start and the run that will start: the planned run or a retry.
     /// Returns `None` if no run will start.
     pub(crate) fn next_start(&self) -> Option<(UnixMillis, &RunId)> {
@@ -282,6 +289,7 @@ impl JobView {
             "queue": lane.queue().as_str(),
             "priority": lane.priority().as_i8(),
             "requires": labels_json(lane.requires()),
+            "tags": self.definition.as_ref().map_or_else(|_| json!({}), |it| json!(it.spec.tags)),
             "schedule": self.schedule(),
             "tz": self.definition.as_ref().map_or(self.record.tz.as_str(), |it| it.timetable.zone().name().as_str()),
             "next_due": time(self.next_due()),

@@ -13,12 +13,13 @@ mod key_change;
 mod lane_words;
 mod notification_lines;
 mod outcomes;
+mod resource_lines;
 mod run_view;
 mod table;
 mod time_words;
 
 pub(crate) use action_line::action_line;
-pub(crate) use attempts::{attempts_json, attempts_table, facts_in_words};
+pub(crate) use attempts::{attempts_json, attempts_table, facts_in_words, waited};
 pub(crate) use console::{Colour, Console, JsonArray};
 pub(crate) use definition_lines::{day_rules, effective, policy_lines};
 pub(crate) use escape::{one_line, safe_text};
@@ -28,6 +29,7 @@ pub(crate) use job_view::{
 pub(crate) use key_change::key_change;
 pub(crate) use lane_words::{labels_json, queue_words};
 pub(crate) use outcomes::Outcomes;
+pub(crate) use resource_lines::{percentile, resource_words, size_words, spread_json};
 pub(crate) use run_view::{RunTable, RunView, Zones, view_runs};
 pub(crate) use table::{Cell, Table};
 pub(crate) use time_words::{Detail, Relative, rfc3339, shown, shown_elsewhere, shown_in, span};

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::attempts::{facts_in_words, first_start};
+use super::attempts::{facts_in_words, first_start, waited};
 use super::console::{Colour, Console};
 use super::lane_words::labels_json;
+use super::resource_lines::{RESOURCE_HEADERS, resource_cells, resources_json};
 use super::table::{Cell, Table};
 use super::time_words::{Detail, rfc3339, shown_in, span};
 use crate::cli::failure::CliFailure;
@@ -219,6 +220,7 @@ impl RunView {
             ("finished_at", json!(time(record.finished_at))),
             ("late_ms", json!(self.late().map(millis))),
             ("duration_ms", json!(self.record.took().map(millis))),
+            ("waited_ms", json!(waited(record).map(millis))),
             ("recorded_after_ms", json!(record.recorded_after().map(millis))),
             ("exit_code", json!(record.exit_code.filter(|_| ended))),
             ("signal", json!(record.signal.filter(|_| ended))),
@@ -232,7 +234,8 @@ impl RunView {
             ("skipped_to", json!(time(record.skipped.map(|(to, _)| to)))),
             ("skipped_count", json!(record.skipped.map(|(_, count)| count))),
         ];
-        fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+        let used = resources_json(record.resources.as_ref().filter(|_| ended));
+        fields.into_iter().chain(used).map(|(key, value)| (key.to_owned(), value)).collect()
     }
 
     /// Returns the cells of the run's row in [`RunTable`], with times in the zone `local` and the
@@ -282,10 +285,17 @@ impl RunView {
     }
 }
 
+/// The columns of a table of runs: the usual ones, or also the time waited and the resources.
+#[derive(Debug)]
+enum RunColumns {
+    Usual(Table<8>),
+    Wide(Table<14>),
+}
+
 /// A table of runs, printed page by page.
 #[derive(Debug)]
 pub(crate) struct RunTable {
-    table: Table<8>,
+    columns: RunColumns,
     local: Zone,
     is_zone_named: bool,
 }
@@ -294,7 +304,20 @@ impl RunTable {
     /// Creates a table with times in this host's zone.
     pub(crate) fn new() -> Self {
         let headers = ["DUE", "LATE", "TOOK", "STATE", "ATTEMPT", "NODE", "RUN", "REASON"];
-        Self { table: Table::new(headers), local: Zone::of_host(), is_zone_named: false }
+        Self::with(RunColumns::Usual(Table::new(headers)))
+    }
+
+    /// Creates a table that also has the time that each run waited and the resources it used.
+    pub(crate) fn wide() -> Self {
+        let [waited, user, system, memory, read, written] = RESOURCE_HEADERS;
+        Self::with(RunColumns::Wide(Table::new([
+            "DUE", "LATE", waited, "TOOK", user, system, memory, read, written, "STATE", "ATTEMPT",
+            "NODE", "RUN", "REASON",
+        ])))
+    }
+
+    fn with(columns: RunColumns) -> Self {
+        Self { columns, local: Zone::of_host(), is_zone_named: false }
     }
 
     /// Adds the given runs as rows, with short ids from `ids`.
@@ -302,14 +325,34 @@ impl RunTable {
         if !runs.is_empty() && !std::mem::replace(&mut self.is_zone_named, true) {
             console.note_zone(&self.local);
         }
-        let cells = |run: &RunView| run.cells(ids, &self.local, console.detail());
-        let rows = runs.iter().map(cells).collect();
-        self.table.add(rows, console);
+        let usual = runs.iter().map(|run| run.cells(ids, &self.local, console.detail()));
+        match &mut self.columns {
+            RunColumns::Usual(table) => {
+                let rows = usual.collect();
+                table.add(rows, console);
+            }
+            RunColumns::Wide(table) => {
+                let wide = usual.zip(runs).map(|(cells, run)| {
+                    let [due, late, took, state, attempt, node, id, reason] = cells;
+                    let [waited, user, system, memory, read, written] =
+                        resource_cells(waited(&run.record), run.record.resources.as_ref());
+                    [
+                        due, late, waited, took, user, system, memory, read, written, state,
+                        attempt, node, id, reason,
+                    ]
+                });
+                let rows = wide.collect();
+                table.add(rows, console);
+            }
+        }
     }
 
     /// Prints the rows that were added and not yet printed.
     pub(crate) fn end(&mut self, console: &mut Console) {
-        self.table.end(console);
+        match &mut self.columns {
+            RunColumns::Usual(table) => table.end(console),
+            RunColumns::Wide(table) => table.end(console),
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::open_runs::open_runs;
 use super::run_filter::{RunFilter, RunReader};
 use super::short_ids::ShortIds;
+use super::tagged_jobs::TaggedJobs;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
@@ -24,6 +25,7 @@ Examples:
   schedctl history backup --limit 5 --json
   schedctl history --dead --since 24h
   schedctl history backup --state failed,timed_out
+  schedctl history backup --wide
 
 Dead letters are runs that ended failed, timed_out or lost; schedctl retry retries them. --since and
 --until select runs by their end; write a time as for add --at, or a duration before now. A time of
@@ -49,6 +51,9 @@ pub(crate) struct HistoryArgs {
     notices: bool,
     #[command(flatten)]
     which: RunFilter,
+    /// Show more columns: the time waited, CPU time, peak memory, bytes read and written
+    #[arg(long, short)]
+    wide: bool,
     /// Show at most N runs; 0 means all
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: usize,
@@ -81,7 +86,7 @@ pub(crate) async fn history(
     }
     let mut left = if args.limit == 0 { usize::MAX } else { args.limit };
     let mut sheet = Sheet {
-        table: RunTable::new(),
+        table: if args.wide { RunTable::wide() } else { RunTable::new() },
         array: JsonArray::default(),
         zones: Zones::default(),
         ids: ShortIds::default(),
@@ -94,6 +99,7 @@ pub(crate) async fn history(
         _ => Vec::new(),
     };
     open.retain(|run| args.which.takes(run.state));
+    TaggedJobs::default().retain(&store, &args.which.tags, &mut open).await?;
     let position = args.offset.saturating_sub(open.len());
     open.drain(..args.offset.min(open.len()));
     open.truncate(left);
@@ -133,7 +139,8 @@ async fn is_stranger(store: &Store, job: &JobName) -> Result<bool, CliFailure> {
 fn none_of(args: &HistoryArgs, letters: Letters) -> String {
     let what = if letters == Letters::Dead { "no dead letters" } else { "no runs" };
     let of = args.job.as_ref().map(|job| format!(" of job {job}")).unwrap_or_default();
-    let is_narrowed = args.which.has_bounds() || !args.which.state.is_empty() || args.offset > 0;
+    let is_narrowed = args.which.has_bounds() || !args.which.state.is_empty();
+    let is_narrowed = is_narrowed || !args.which.tags.is_empty() || args.offset > 0;
     let which = if is_narrowed { " match the filters" } else { "" };
     format!("{what}{of}{which}")
 }

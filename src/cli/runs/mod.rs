@@ -11,3 +11,4 @@ pub(crate) mod run_filter;
 pub(crate) mod run_poller;
 pub(crate) mod run_verb;
 pub(crate) mod short_ids;
+pub(crate) mod tagged_jobs;

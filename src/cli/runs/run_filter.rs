@@ -4,11 +4,13 @@
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
 use super::past_time::parse_past;
+use super::tagged_jobs::TaggedJobs;
 use crate::cli::failure::CliFailure;
 use crate::cli::jobs::instance_names::run_names;
 use crate::cli::jobs::target::job_name;
 use crate::cli::render::shown;
 use crate::cli::shell::completion;
+use crate::domain::name::tag_filter::TagFilter;
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::duration::parse_duration;
 use crate::domain::time::unix_millis::UnixMillis;
@@ -33,6 +35,9 @@ pub(crate) struct RunFilter {
     /// Only runs that ended before this time
     #[arg(long, value_name = "TIME")]
     pub(crate) until: Option<String>,
+    /// Only runs of jobs that have this tag now; may be given several times
+    #[arg(long = "tag", value_name = "NAME[=VALUE]")]
+    pub(crate) tags: Vec<TagFilter>,
 }
 
 impl RunFilter {
@@ -115,7 +120,7 @@ fn instant(flag: &str, text: &str, now: UnixMillis) -> Result<UnixMillis, CliFai
 /// Returns true if the filters select every run in the index, so that Redis itself can skip the
 /// runs of `--offset`.
 fn takes_all(ended: &Ended, which: &RunFilter) -> bool {
-    which.state.is_empty() && ended.notices == RunNotices::With
+    which.state.is_empty() && which.tags.is_empty() && ended.notices == RunNotices::With
 }
 
 /// A reader of the runs that the filters select, newest first, page by page.
@@ -123,6 +128,7 @@ pub(crate) struct RunReader<'s> {
     store: &'s Store,
     ended: Ended,
     which: &'s RunFilter,
+    tagged: TaggedJobs,
     position: usize,
     to_skip: usize,
     left: usize,
@@ -139,7 +145,8 @@ impl<'s> RunReader<'s> {
     ) -> Self {
         // If all runs are selected, Redis itself skips the first ones.
         let (position, to_skip) = if takes_all(&ended, which) { (offset, 0) } else { (0, offset) };
-        Self { store, ended, which, position, to_skip, left: limit }
+        let tagged = TaggedJobs::default();
+        Self { store, ended, which, tagged, position, to_skip, left: limit }
     }
 
     /// Returns the next page of runs, or `None` after the last page.
@@ -155,6 +162,7 @@ impl<'s> RunReader<'s> {
         self.position += page.entries;
         let mut runs = page.runs;
         runs.retain(|run| self.which.takes(run.state));
+        self.tagged.retain(self.store, &self.which.tags, &mut runs).await?;
         let skipped = self.to_skip.min(runs.len());
         runs.drain(..skipped);
         self.to_skip -= skipped;

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::canonical_job::to_canonical;
 use crate::domain::job::job_spec::JobSpec;
 use crate::domain::name::names::{GroupName, JobName, QueueName};
+use crate::domain::queue::backlog::BacklogRules;
 use crate::domain::queue::group_rules::{GroupSettings, TurnRules};
 use crate::domain::queue::queue_rules::{QueueSettings, Share};
 use crate::domain::time::duration::format_duration;
@@ -95,7 +96,7 @@ pub fn queue_table(name: &QueueName, settings: &QueueSettings) -> String {
 
 /// Returns the keys and values of `[queues.X]` for `settings`.
 pub fn queue_keys(settings: &QueueSettings) -> Map<String, Value> {
-    let QueueSettings { concurrency, limit, rate, share, is_paused } = settings;
+    let QueueSettings { concurrency, limit, rate, share, is_paused, backlog } = settings;
     let mut keys = Map::from_iter([("concurrency".to_owned(), (*concurrency).into())]);
     let mut put = |key: &str, value: Value| keys.insert(key.to_owned(), value);
     if let Some(limit) = limit {
@@ -115,7 +116,19 @@ pub fn queue_keys(settings: &QueueSettings) -> Map<String, Value> {
     if *is_paused {
         put("paused", true.into());
     }
+    keys.extend(backlog_keys(backlog));
     keys
+}
+
+/// Returns the keys of `[queues.X]` about the backlog of a queue, each with its value.
+pub(crate) fn backlog_keys(backlog: &BacklogRules) -> Map<String, Value> {
+    let BacklogRules { depth, oldest, job } = backlog;
+    let keys = [
+        ("warn_depth", depth.map(Value::from)),
+        ("warn_oldest", oldest.map(|oldest| format_duration(oldest).into())),
+        ("on_backlog", job.as_ref().map(|job| job.as_str().into())),
+    ];
+    keys.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
 }
 
 /// Returns the text of the table `[groups.NAME]` with the keys and values of `settings`.

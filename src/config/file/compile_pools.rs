@@ -8,10 +8,13 @@ use crate::config::key::rate_keys::compile_rate;
 use crate::config::syntax::known_keys;
 use crate::config::syntax::problem::{Problems, quoted};
 use crate::config::syntax::reader::{DurationBounds, Spot, TableReader};
+use crate::config::syntax::typos::Slips;
 use crate::domain::name::names::{GroupName, JobName, QueueName};
+use crate::domain::queue::backlog::BacklogRules;
 use crate::domain::queue::group_rules::{GroupSettings, TurnRules};
 use crate::domain::queue::queue_rules::{QueueSettings, Share};
 
+const WARN_OLDEST: DurationBounds = DurationBounds::to_days(1, 30, "1s to 30 days", "5m");
 const GAP: DurationBounds = DurationBounds::secs(0, 86_400, "0s to 1 day", "5s");
 const TURN_TIMEOUT: DurationBounds = DurationBounds::secs(0, 86_400, "0s to 1 day", "1m");
 
@@ -53,6 +56,39 @@ pub(crate) fn compile_queue(table: &TableReader<'_>, problems: &mut Problems) ->
         rate: compile_rate(table, &slips, problems),
         share: compile_share(table, problems),
         is_paused: table.get("paused").and_then(|spot| spot.flag(problems)).unwrap_or(false),
+        backlog: compile_backlog(table, &slips, problems),
+    }
+}
+
+fn compile_backlog(
+    table: &TableReader<'_>,
+    slips: &Slips,
+    problems: &mut Problems,
+) -> BacklogRules {
+    let depth = table.get("warn_depth");
+    let oldest = table.get("warn_oldest");
+    let job = table.get("on_backlog");
+    let has_bound = depth.is_some() || oldest.is_some();
+    if let Some(job) = &job
+        && !has_bound
+        && !slips.are_of(&["warn_depth", "warn_oldest"])
+    {
+        job.fault(
+            problems,
+            "on_backlog has no effect without a bound: add warn_depth such as warn_depth = 1000, or warn_oldest",
+        );
+    }
+    let job: Option<JobName> = job.and_then(|spot| {
+        let name: JobName = spot.parsed("page", problems)?;
+        let Ok(name) = name.for_people() else {
+            return spot.wanted(problems, "the name of a job without /");
+        };
+        Some(name)
+    });
+    BacklogRules {
+        depth: depth.and_then(|spot| spot.integer(&(1..=BacklogRules::MOST_DEPTH), problems)),
+        oldest: oldest.and_then(|spot| spot.duration(&WARN_OLDEST, problems)),
+        job,
     }
 }
 

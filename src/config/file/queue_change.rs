@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::compile_pools::compile_queue;
+use crate::config::canonical::file_export::backlog_keys;
 use crate::config::canonical::node_json;
 use crate::config::syntax::known_keys;
 use crate::config::syntax::problem::{Problem, Problems};
@@ -59,6 +60,7 @@ pub fn change_queue(
             ("limit", _) => Some(QueueKey::Limit),
             ("rate" | "burst", _) => Some(QueueKey::Rate),
             ("weight" | "strict", _) => Some(QueueKey::Share),
+            ("warn_depth" | "warn_oldest" | "on_backlog", _) => Some(QueueKey::Backlog),
             _ => None,
         });
         if text == "none" && known_keys::QUEUE.contains(&key.as_str()) {
@@ -103,7 +105,7 @@ fn as_typed(problem: Problem) -> Problem {
         ("an integer", "a whole number"),
         // The message must not offer the key `paused`, because only `schedctl queue pause` changes
         // it.
-        (", strict or paused", " or strict"),
+        (", on_backlog or paused", " or on_backlog"),
     ];
     let message =
         kinds.iter().fold(problem.message, |message, (kind, typed)| message.replace(kind, typed));
@@ -112,8 +114,8 @@ fn as_typed(problem: Problem) -> Problem {
 
 fn value_of(key: &str, text: &str) -> Value {
     match (text, text.parse::<i64>()) {
-        // The key `rate` is always a text, as in a file, even if the text looks like a number.
-        (text, _) if key == "rate" => json!(text),
+        // These keys are always texts, as in a file, even if the text looks like a number.
+        (text, _) if matches!(key, "rate" | "on_backlog") => json!(text),
         ("true", _) => json!(true),
         ("false", _) => json!(false),
         (_, Ok(number)) => json!(number),
@@ -122,7 +124,7 @@ fn value_of(key: &str, text: &str) -> Value {
 }
 
 fn table_of(settings: &QueueSettings) -> Map<String, Value> {
-    let QueueSettings { concurrency, limit, rate, share, is_paused: _ } = settings;
+    let QueueSettings { concurrency, limit, rate, share, is_paused: _, backlog } = settings;
     let mut table = Map::from_iter([("concurrency".to_owned(), json!(concurrency))]);
     if let Some(limit) = limit {
         table.insert("limit".to_owned(), json!(limit));
@@ -135,12 +137,14 @@ fn table_of(settings: &QueueSettings) -> Map<String, Value> {
         Share::Strict => table.insert("strict".to_owned(), json!(true)),
         Share::Weight(weight) => table.insert("weight".to_owned(), json!(weight)),
     };
+    table.extend(backlog_keys(backlog));
     table
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::queue::backlog::BacklogRules;
     use crate::domain::queue::rate::Rate;
 
     fn change(settings: &QueueSettings, words: &[&str]) -> Result<QueueSettings, String> {
@@ -180,6 +184,10 @@ mod tests {
         assert_eq!(change(&set, &["rate=10/1s"]).unwrap().rate, Some("10/1s".parse().unwrap()));
         assert_eq!(change(&set, &["rate=none"]).unwrap().rate, None);
         assert_eq!(change(&set, &["concurrency=none"]).unwrap().concurrency, 32);
+        let words = ["warn_depth=100", "warn_oldest=5m", "on_backlog=7"];
+        let BacklogRules { depth, oldest, job } = change(&set, &words).unwrap().backlog;
+        assert_eq!((depth, oldest), (Some(100), Some(std::time::Duration::from_secs(300))));
+        assert_eq!(job.unwrap().as_str(), "7");
     }
 
     #[test]
@@ -195,7 +203,7 @@ mod tests {
             ("limt=5", "limt: unknown key, did you mean \"limit\"?"),
             (
                 "zebra=none",
-                "zebra: unknown key, wanted concurrency, limit, rate, burst, weight or strict",
+                "zebra: unknown key, wanted concurrency, limit, rate, burst, weight, strict, warn_depth, warn_oldest or on_backlog",
             ),
             ("burst=5", "burst: burst has no effect without a rate"),
             (
@@ -203,6 +211,8 @@ mod tests {
                 "paused: paused cannot be set here: use schedctl queue pause or schedctl",
             ),
             ("rate=", "rate: rate \"\" has no /"),
+            ("on_backlog=page", "on_backlog: on_backlog has no effect without a bound"),
+            ("warn_oldest=0s", "warn_oldest: found "),
             ("limit=3 limit=4", "limit: found this key twice, wanted each key once"),
             ("weight=3 strict=true", "strict: a strict queue is served before all other queues"),
             ("strict=banana weight=2", "strict: found \"banana\", wanted true or false"),

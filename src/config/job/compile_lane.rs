@@ -11,6 +11,7 @@ use crate::config::syntax::problem::{Problems, key_text, nearest, one_of, quoted
 use crate::config::syntax::reader::Spot;
 use crate::domain::job::node_choice::{EACH_NODE, MAX_NODES, NodeChoice};
 use crate::domain::name::names::{GroupName, Label, NodeName, QueueName};
+use crate::domain::name::tag_filter::{MOST_TAG_CHARS, MOST_TAGS, Tags, is_tag_value};
 use crate::domain::queue::lane::{MAX_LABELS, Priority};
 
 /// Compiles the priority of a job, as in `priority = 5`. `None` means that a fault was noted.
@@ -47,6 +48,39 @@ pub(crate) fn compile_labels(spot: &Spot<'_>, problems: &mut Problems) -> Option
         return None;
     }
     Some(distinct)
+}
+
+/// Reads `tags = { team = "db" }` and adds the tags to `tags`. `None` means that a fault was noted.
+pub(crate) fn read_tags(spot: &Spot<'_>, problems: &mut Problems, tags: &mut Tags) -> Option<()> {
+    let table = spot.table("a table such as { team = \"db\" }", problems)?;
+    for (name, name_span, value) in table.entries() {
+        if name.parse::<Label>().is_err() {
+            problems.fault(
+                &value.path,
+                name_span,
+                "not a name for a tag, wanted 1 to 63 of the characters a-z 0-9 . _ -, with a letter or digit first",
+            );
+            continue;
+        }
+        let Some(text) = value.text("db", problems) else { continue };
+        if is_tag_value(text) {
+            tags.insert(name.to_owned(), text.to_owned());
+        } else {
+            value.fault(
+                problems,
+                format!(
+                    "found {}, wanted 1 to {MOST_TAG_CHARS} characters without control characters",
+                    quoted(text)
+                ),
+            );
+        }
+    }
+    let count = tags.len();
+    if count > MOST_TAGS {
+        spot.fault(problems, format!("found {count} tags, wanted at most {MOST_TAGS}"));
+        return None;
+    }
+    Some(())
 }
 
 /// Compiles the nodes of a job: `on = "web1"`, `on = ["web1", "web2"]` or `on = "each-node"`. `None`

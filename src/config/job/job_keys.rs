@@ -11,7 +11,8 @@ use super::compile_env::{
 };
 use super::compile_gates::{compile_not_while, compile_per_key, write_per_key};
 use super::compile_lane::{
-    compile_labels, compile_member_group, compile_on, compile_priority, compile_queue, write_on,
+    compile_labels, compile_member_group, compile_on, compile_priority, compile_queue, read_tags,
+    write_on,
 };
 use super::compile_notices::{
     WITHIN, compile_secrets, read_notice, read_ping_url, write_notice, write_secrets,
@@ -116,6 +117,12 @@ pub(crate) const RULES: &[TableKey<JobSpec>] = &[
         "requires",
         requires,
         Custom(|spot, reading| compile_labels(spot, reading.problems), as_list)
+    ),
+    // The job's tags are added to the tags of `[defaults]`.
+    TableKey::new(
+        "tags",
+        |spot, reading, spec| read_tags(spot, reading.problems, &mut spec.tags),
+        |spec, _| write_texts(&spec.tags),
     ),
     given(key!("on", on, Custom(compile_on, write_on))),
     given(key!("max_parallel", max_parallel, Maybe(IntegerKind(1..=PerKey::MOST)))),

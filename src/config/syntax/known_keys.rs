@@ -28,8 +28,18 @@ pub(crate) const HISTORY: &[&str] = &["keep_per_job", "keep", "max_age"];
 /// The keys of `[output]`.
 pub(crate) const OUTPUT: &[&str] = &["head", "tail", "keep_bytes_per_job", "keep_bytes", "max_age"];
 /// The keys of `[queues.X]`.
-pub(crate) const QUEUE: &[&str] =
-    &["concurrency", "limit", "rate", "burst", "weight", "strict", "paused"];
+pub(crate) const QUEUE: &[&str] = &[
+    "concurrency",
+    "limit",
+    "rate",
+    "burst",
+    "weight",
+    "strict",
+    "warn_depth",
+    "warn_oldest",
+    "on_backlog",
+    "paused",
+];
 /// The keys of queues that only later versions support.
 pub(crate) const LATER_QUEUE: &[&str] = &["limits", "priority", "per_key"];
 /// The keys of `[groups.X]`.

@@ -7,6 +7,7 @@ use super::{compile, good, host, job};
 use crate::config::canonical::canonical_job::to_canonical;
 use crate::config::{TableForm, group_table, job_from_json, job_table, queue_table};
 use crate::domain::job::job_spec::JobSpec;
+use crate::domain::queue::backlog::BacklogRules;
 use crate::domain::queue::group_rules::{GroupSettings, TurnRules};
 use crate::domain::queue::queue_rules::{QueueSettings, Share};
 use crate::domain::schedule::clock_changes::ClockChanges;
@@ -102,6 +103,11 @@ fn queues_and_groups_read_back() {
             rate: Some(rate),
             share: Share::Weight(4),
             is_paused: true,
+            backlog: BacklogRules {
+                depth: Some(1_000),
+                oldest: Some(std::time::Duration::from_secs(300)),
+                job: Some("page".parse().unwrap()),
+            },
         },
         QueueSettings {
             rate: Some(rate.with_burst(7)),

@@ -15,6 +15,7 @@ use super::process_rules::{ProcessRules, Started};
 use super::unique_rule::Unique;
 use super::webhook::SigningSecret;
 use crate::domain::name::names::{GroupName, JobName, Label, NodeName, NoticeKind, QueueName};
+use crate::domain::name::tag_filter::Tags;
 use crate::domain::queue::gate::{Gate, PerKey, SharedKey};
 use crate::domain::queue::lane::{Lane, Priority};
 use crate::domain::schedule::clock_changes::ClockChanges;
@@ -42,6 +43,8 @@ pub struct JobSpec {
     pub priority: Priority,
     /// The labels that a node must have to run the job. At most 8.
     pub requires: BTreeSet<Label>,
+    /// The tags, which only select jobs for lists. At most 8.
+    pub tags: Tags,
     /// The nodes that run the job.
     pub on: NodeChoice,
     /// The maximum number of nodes that run the job at once, with [`NodeChoice::EachNode`]. 1 to
@@ -251,6 +254,7 @@ impl JobSpec {
             priority: Priority::default(),
             requires: BTreeSet::new(),
             on: NodeChoice::Anywhere,
+            tags: Tags::new(),
             max_parallel: None,
             key: None,
             per_key: PerKey::default(),

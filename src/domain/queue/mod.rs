@@ -1,5 +1,6 @@
 //! The limits that runs share: queues, lanes, groups, gates and rate limits.
 
+pub mod backlog;
 pub mod dispatch;
 pub mod gate;
 pub mod group_rules;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::backlog::BacklogRules;
 use super::rate::Rate;
 
 /// The settings of a queue, from `[queues.X]`.
@@ -19,6 +20,8 @@ pub struct QueueSettings {
     pub share: Share,
     /// True if the queue is paused. Its runs then do not start.
     pub is_paused: bool,
+    /// The bounds of a backlog, and the job that reports it.
+    pub backlog: BacklogRules,
 }
 
 /// The share of a node's slots for a queue while several queues need slots.
@@ -49,6 +52,7 @@ impl Default for QueueSettings {
             rate: None,
             share: Share::Weight(1),
             is_paused: false,
+            backlog: BacklogRules::default(),
         }
     }
 }
@@ -98,4 +102,6 @@ pub enum QueueKey {
     Rate,
     /// The share of the queue: its weight, or strict precedence.
     Share,
+    /// The bounds of a backlog, and the job that reports it.
+    Backlog,
 }

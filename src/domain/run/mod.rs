@@ -1,5 +1,6 @@
-//! Runs: their states, their retries, and the node events that may keep runs from starting.
+//! Runs: their states, their retries, the resources they use, and the node events that may keep runs from starting.
 
 pub mod node_event;
+pub mod resource_use;
 pub mod retry;
 pub mod run_state;

@@ -6,6 +6,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::resource_use::ResourceUse;
+
 /// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RunState {
@@ -114,6 +116,8 @@ pub struct AttemptOutcome {
     pub retry_after: Option<Duration>,
     /// The time that the attempt asks for the next run of its job, as text: a time or a duration.
     pub next: Option<String>,
+    /// The resources that the processes of the attempt used. `None` for a request.
+    pub resources: Option<ResourceUse>,
 }
 
 /// The way in which an attempt ended.
@@ -152,6 +156,7 @@ impl AttemptOutcome {
             not_enforced: None,
             retry_after: None,
             next: None,
+            resources: None,
         }
     }
 

@@ -7,19 +7,25 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use crate::domain::name::names::QueueName;
+use crate::domain::queue::backlog::BacklogRules;
 use crate::domain::queue::lane::Lane;
 use crate::domain::queue::lane_serving::Serving;
 use crate::domain::queue::queue_rules::{NoRoomReason, QueueSettings, Share};
 use crate::domain::run::node_event::NodeEventKind;
+use crate::keeper::BootInstant;
 use crate::store::QueueRecord;
 
 /// The most runs claimed in one call to Redis. By measurement, larger calls take longer and do not
 /// claim more runs per second.
 pub(crate) const BATCH: usize = 50;
+/// The age up to which the last poll that found due runs of a queue counts as recent. While runs
+/// are due, polls are more frequent.
+const DUE_LATELY: Duration = Duration::from_secs(10);
 
 /// The slots of a node. All clones share the same slots.
 #[derive(Clone)]
@@ -38,6 +44,9 @@ struct State {
     lanes: BTreeSet<Lane>,
     /// The lanes in which a recent poll found an entry. A plain lane is not listed.
     in_use: BTreeSet<Lane>,
+    /// The instant at which a poll last found due runs of a queue. Only queues with a bound for
+    /// their backlog are listed.
+    last_due: HashMap<QueueName, BootInstant>,
     /// True once the queues and lanes have been read from Redis.
     has_learnt: bool,
     serving: Serving,
@@ -57,6 +66,16 @@ pub(crate) struct Offer {
     pub(crate) slots: usize,
     /// The share of the node's slots that the queue gets while queues compete for slots.
     pub(crate) share: Share,
+}
+
+/// A queue whose backlog this node watches.
+pub(crate) struct WatchedQueue {
+    pub(crate) queue: QueueName,
+    pub(crate) rules: BacklogRules,
+    /// All lanes of the queue, also those that this node does not serve.
+    pub(crate) lanes: Vec<Lane>,
+    /// True if a recent poll found due runs of the queue.
+    pub(crate) had_due_runs: bool,
 }
 
 impl State {
@@ -177,6 +196,33 @@ impl Slots {
                 state.in_use.insert(lane.clone());
             }
         }
+    }
+
+    /// Records that a poll found due runs of `queue`, also if the queue has no room for them.
+    pub(crate) fn saw_due_runs(&self, queue: &QueueName) {
+        let mut state = self.lock();
+        let has_bound = |record: &QueueRecord| record.settings.backlog.has_bound();
+        if state.known.get(queue).is_some_and(has_bound) {
+            state.last_due.insert(queue.clone(), BootInstant::now());
+        }
+    }
+
+    /// Returns the queues that have a bound for their backlog.
+    pub(crate) fn watched(&self) -> Vec<WatchedQueue> {
+        let state = self.lock();
+        let (now, watched) = (
+            BootInstant::now(),
+            state.known.iter().filter(|(_, record)| record.settings.backlog.has_bound()),
+        );
+        let read = |(queue, record): (&QueueName, &QueueRecord)| WatchedQueue {
+            queue: queue.clone(),
+            rules: record.settings.backlog.clone(),
+            lanes: (state.lanes.iter().filter(|lane| lane.queue() == queue).cloned())
+                .chain([Lane::from(queue.clone())])
+                .collect(),
+            had_due_runs: state.last_due.get(queue).is_some_and(|at| now.since(*at) < DUE_LATELY),
+        };
+        watched.map(read).collect()
     }
 
     /// Returns the lanes in which a poll found an entry and that `known` lacks. Each lane is

@@ -314,6 +314,9 @@ fn read_lanes(
                         is_quiet = false;
                         parts.pages.forget(&lane);
                     }
+                    if !due.is_empty() || no_room.is_some() {
+                        ticker.runner.slots.saw_due_runs(&queue);
+                    }
                     hold = hold.or(no_room);
                     slots = slots.min(capacity.unwrap_or(slots));
                     if head.is_some() || !due.is_empty() {

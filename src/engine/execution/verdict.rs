@@ -136,6 +136,7 @@ pub(crate) fn facts(
         ("not_enforced", text(outcome.not_enforced.clone())),
         ("unclear", decision.unclear.to_string()),
         ("took_ms", took.as_millis().to_string()),
+        ("use", text(outcome.resources.map(|used| used.to_string()))),
     ]
 }
 
@@ -161,6 +162,7 @@ pub(crate) fn past(claim: &Claim, node: &str, outcome: &AttemptOutcome, took: Du
         "http_status": outcome.http_status,
         "error": cut_short.or_else(|| outcome.error.clone()),
         "not_enforced": outcome.not_enforced,
+        "use": outcome.resources.map(|used| used.to_string()),
     })
     .to_string()
 }

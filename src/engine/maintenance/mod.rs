@@ -1,6 +1,7 @@
 //! Maintenance: retention, expired leases, presence, consistency checks and repairs.
 
 pub mod background_check;
+pub(crate) mod backlog_watch;
 pub mod consistency_check;
 pub(crate) mod count_check;
 pub mod full_check;

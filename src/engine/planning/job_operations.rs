@@ -347,7 +347,7 @@ pub async fn run_by_hand(store: &Store, name: &JobName) -> Result<Vec<RunId>, Op
     let names = if instances.is_empty() { vec![name.clone()] } else { instances };
     let mut runs = Vec::new();
     for name in names {
-        runs.extend(plant(store, RunId::manual(name, now, &word)?).await?);
+        runs.extend(plant_run(store, RunId::manual(name, now, &word)?).await?);
     }
     Ok(runs)
 }
@@ -355,7 +355,7 @@ pub async fn run_by_hand(store: &Store, name: &JobName) -> Result<Vec<RunId>, Op
 /// Adds a run that repeats `run` to the due set. The new run has the due time of `run` and is ready
 /// now. Returns `None` if the job no longer exists.
 pub async fn rerun(store: &Store, run: &RunId) -> Result<Option<RunId>, OperationError> {
-    plant(store, RunId::rerun(run.job().clone(), run.due(), &random_word())?).await
+    plant_run(store, RunId::rerun(run.job().clone(), run.due(), &random_word())?).await
 }
 
 /// Returns six random letters and digits, for the id of a run.
@@ -363,7 +363,9 @@ pub(super) fn random_word() -> String {
     std::iter::repeat_with(|| fastrand::alphanumeric().to_ascii_lowercase()).take(6).collect()
 }
 
-async fn plant(store: &Store, run: RunId) -> Result<Option<RunId>, OperationError> {
+/// Adds `run`, which is ready now, to the due set, unless it was added before. Returns `None` if its
+/// job does not exist or has an instance on each node.
+pub(crate) async fn plant_run(store: &Store, run: RunId) -> Result<Option<RunId>, OperationError> {
     for _ in 0..ROUNDS {
         let job = store.read_job(run.job()).await?.filter(JobRecord::is_live);
         let Some(job) = job.filter(|job| job.lane != Lane::of_each_node()) else {

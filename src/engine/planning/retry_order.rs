@@ -59,6 +59,7 @@ fn past(run: &RunRecord) -> String {
         "http_status": run.http_status,
         "error": run.error,
         "not_enforced": run.not_enforced,
+        "use": run.resources.map(|used| used.to_string()),
     })
     .to_string()
 }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal};
 
 use crate::domain::job::process_limits::Limits;
+use crate::domain::run::resource_use::ResourceUse;
 
 /// The period in which a share of the processor is measured, in microseconds.
 const CPU_PERIOD: u64 = 100_000;
@@ -101,6 +102,29 @@ impl Cgroup {
             .unwrap_or(0)
     }
 
+    /// Returns the resources that all processes of the cgroup used. A number that the cgroup does
+    /// not have is taken from `of_leader`, the resources of the first process.
+    ///
+    /// The kernel counts a written byte for the cgroup only when the byte reaches the disk, which
+    /// may be after the end of the run. So the higher number of bytes counts.
+    pub(crate) fn resource_use(&self, of_leader: ResourceUse) -> ResourceUse {
+        let (cpu, io) =
+            (self.read("cpu.stat").unwrap_or_default(), self.read("io.stat").unwrap_or_default());
+        let time = |word: &str| cpu.lines().find_map(|line| line.strip_prefix(word)?.parse().ok());
+        let bytes = |word: &str| -> u64 {
+            let counts = io.split_whitespace().filter_map(|part| part.strip_prefix(word));
+            counts.filter_map(|count| count.parse::<u64>().ok()).sum()
+        };
+        let peak = self.read("memory.peak").ok().and_then(|text| text.trim().parse::<u64>().ok());
+        ResourceUse {
+            user_us: time("user_usec ").unwrap_or(of_leader.user_us),
+            system_us: time("system_usec ").unwrap_or(of_leader.system_us),
+            peak_kib: peak.map_or(of_leader.peak_kib, |bytes| bytes.div_ceil(1024)),
+            read_bytes: bytes("rbytes=").max(of_leader.read_bytes),
+            written_bytes: bytes("wbytes=").max(of_leader.written_bytes),
+        }
+    }
+
     /// Returns the direct children of the cgroup.
     pub(crate) fn children(&self) -> Vec<Self> {
         let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
@@ -164,5 +188,39 @@ impl Cgroup {
             }
             is_gone()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resources_of_a_cgroup_are_completed_by_those_of_its_first_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let cgroup = Cgroup::at(dir.path().to_owned());
+        let of_leader = ResourceUse {
+            user_us: 1,
+            system_us: 2,
+            peak_kib: 3,
+            read_bytes: 4_096,
+            written_bytes: 8_192,
+        };
+        assert_eq!(cgroup.resource_use(of_leader), of_leader);
+        for (file, text) in [
+            ("cpu.stat", "usage_usec 30\nuser_usec 20\nsystem_usec 10\nnr_periods 0\n"),
+            ("memory.peak", "1048577\n"),
+            ("io.stat", "8:0 rbytes=4096 wbytes=512 rios=1\n8:16 rbytes=4096 wbytes=0 rios=1\n"),
+        ] {
+            fs::write(dir.path().join(file), text).unwrap();
+        }
+        let whole = ResourceUse {
+            user_us: 20,
+            system_us: 10,
+            peak_kib: 1_025,
+            read_bytes: 8_192,
+            written_bytes: 8_192,
+        };
+        assert_eq!(cgroup.resource_use(of_leader), whole);
     }
 }

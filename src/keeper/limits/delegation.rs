@@ -145,6 +145,8 @@ fn hand_on_controllers(cgroup: &Cgroup) -> BTreeSet<LimitKind> {
             cgroup.write("cgroup.subtree_control", &format!("+{controller}")).is_ok()
         })
     };
+    // No limit needs this controller, but it counts the bytes that runs read and write.
+    let _ = cgroup.write("cgroup.subtree_control", "+io");
     LimitKind::ALL.into_iter().filter(handed_on).collect()
 }
 

@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use super::process_start::{StartingProcess, start};
 use super::process_table::{GivenUp, ProcessTable, ProcessWord};
 use super::program_file;
+use super::reaping::reap;
 use super::start_progress::StartReport;
 use crate::keeper::limits::boot_clock::BootInstant;
 use crate::keeper::limits::bounds::RunBounds;
@@ -112,10 +113,7 @@ impl StartingProcess {
         let pipes = finish_pipes(std::mem::take(&mut self.pipes));
         let ((left_processes, error), ()) =
             tokio::join!(clear_up(table, key, &mut self.bounds, &mut words), pipes);
-        let _ = rustix::process::waitid(
-            WaitId::Pid(self.leader),
-            WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
-        );
+        let of_leader = reap(self.leader);
         if let Exit::Failed(report) = exit {
             return report;
         }
@@ -133,6 +131,7 @@ impl StartingProcess {
             left_processes,
             out_of_memory: table.is_out_of_memory(key),
             wanting: None,
+            resources: table.resource_use(key, of_leader),
         }
     }
 

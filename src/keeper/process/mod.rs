@@ -9,5 +9,6 @@ pub(crate) mod process_start;
 pub(crate) mod process_table;
 pub(crate) mod process_tree;
 pub(crate) mod program_file;
+pub(crate) mod reaping;
 pub(crate) mod spawn;
 pub(crate) mod start_progress;

@@ -16,6 +16,7 @@ use tokio::sync::{Notify, mpsc};
 use super::process_tree;
 use super::process_tree::{ChildList, Identity, Process, ProcessClaim, Snapshot};
 use crate::domain::job::process_limits::Limits;
+use crate::domain::run::resource_use::ResourceUse;
 use crate::keeper::limits::boot_clock::{BootInstant, SharedTimer};
 use crate::keeper::limits::cgroup::Cgroup;
 use crate::keeper::limits::delegation::seat_beside;
@@ -155,6 +156,19 @@ impl ProcessTable {
     /// Returns true if one of a run's processes was killed because memory had run out.
     pub(crate) fn is_out_of_memory(&self, key: Key) -> bool {
         self.cgroup(key).is_some_and(|cgroup| cgroup.oom_kills() > 0)
+    }
+
+    /// Returns the resources that a run used. `of_leader` has the resources of its leader and of
+    /// the descendants for which the leader waited.
+    pub(crate) fn resource_use(
+        &self,
+        key: Key,
+        of_leader: Option<ResourceUse>,
+    ) -> Option<ResourceUse> {
+        match self.cgroup(key) {
+            Some(cgroup) => Some(cgroup.resource_use(of_leader.unwrap_or_default())),
+            None => of_leader,
+        }
     }
 
     fn cgroup(&self, key: Key) -> Option<Cgroup> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::job::process_limits::Limits;
+use crate::domain::run::resource_use::ResourceUse;
 use crate::keeper::limits::boot_clock::BootInstant;
 use crate::keeper::limits::excerpt::{ExcerptStream, OutputBounds};
 use crate::keeper::process::environment_text::Variables;
@@ -155,6 +156,9 @@ pub struct RunReport {
     /// The part of the job (directory or program) that prevented the start, if one of them did.
     #[serde(default)]
     pub wanting: Option<Wanting>,
+    /// The resources that the run used, if its program began.
+    #[serde(default)]
+    pub resources: Option<ResourceUse>,
 }
 
 /// The part of a job that prevented the start: its directory or its program. A notice can be
@@ -178,6 +182,7 @@ impl RunReport {
             left_processes: false,
             out_of_memory: false,
             wanting: None,
+            resources: None,
         }
     }
 }

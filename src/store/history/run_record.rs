@@ -9,6 +9,7 @@ use crate::domain::job::job_spec::Delivery;
 use crate::domain::name::names::{Fence, RunId};
 use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
+use crate::domain::run::resource_use::ResourceUse;
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
@@ -96,6 +97,8 @@ pub struct RunRecord {
     /// The duration of the last attempt by its node's clock, without the delay until Redis recorded
     /// the end. None if no node reported a duration.
     pub reported_took: Option<Duration>,
+    /// The resources that the last attempt used. None for a request, or if no node reported them.
+    pub resources: Option<ResourceUse>,
     /// The reason why a node handed the run back unexecuted; None if no node did.
     pub handed_back: Option<String>,
     /// The open run of the same job because of which this run was skipped or had to wait, if any.
@@ -164,6 +167,7 @@ impl RunRecord {
             ready_at: None,
             first_start: None,
             reported_took: None,
+            resources: None,
             handed_back: None,
             behind: None,
             waited_from: None,
@@ -281,6 +285,9 @@ impl RunRecord {
             reported_took: number("took_ms")
                 .filter(|_| text("verdict_fence") == text("fence"))
                 .map(Duration::from_millis),
+            resources: text("use")
+                .filter(|_| text("verdict_fence") == text("fence"))
+                .and_then(|used| used.parse().ok()),
             handed_back: text("handed_back"),
             behind: text("behind").and_then(|run| run.parse().ok()),
             waited_from: instant("waited_from"),

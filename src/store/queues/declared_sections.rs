@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use redis::Value;
 
 use super::section_fields::{
-    QueueRecord, fields_of, group_fields, group_settings, queue_fields, queue_record,
-    unreadable_in_group,
+    BACKLOG_FIELDS, QueueRecord, fields_of, group_fields, group_settings, queue_fields,
+    queue_record, unreadable_in_group,
 };
 use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::{GroupName, QueueName};
@@ -71,8 +71,12 @@ impl SectionText {
     /// Returns the digest of the settings. Two texts of a section with the same settings have the
     /// same digest.
     pub fn hash(&self) -> String {
+        let mut fields = self.fields();
+        // Earlier versions had no such settings. Without them, the digest is that of these versions,
+        // so an update of schedd does not count as an edit of the section.
+        fields.retain(|(field, value)| !BACKLOG_FIELDS.contains(field) || !value.is_empty());
         let mut text: Vec<String> =
-            self.fields().iter().map(|(field, value)| format!("{field}={value}")).collect();
+            fields.iter().map(|(field, value)| format!("{field}={value}")).collect();
         text.push(format!("paused={}", self.is_paused()));
         sha1_smol::Sha1::from(text.join("\n")).digest().to_string()
     }

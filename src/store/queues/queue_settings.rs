@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::section_fields::queue_fields;
-use crate::domain::name::names::{QueueName, RunId};
+use crate::domain::name::names::{JobName, QueueName, RunId};
 use crate::domain::queue::lane::Lane;
 use crate::domain::queue::queue_rules::{QueueChange, QueueKey, QueueSettings};
 use crate::domain::time::unix_millis::UnixMillis;
@@ -48,6 +48,8 @@ pub struct QueueDepth {
 /// The time that one run waited, and the time that it took.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunTimes {
+    /// The job of the run.
+    pub job: JobName,
     /// The queue of the run.
     pub queue: QueueName,
     /// The time from the run's ready time to its start, in ms. None for a run with more than one
@@ -72,6 +74,7 @@ impl Store {
                 "concurrency" => QueueKey::Concurrency,
                 "limit" => QueueKey::Limit,
                 "weight" | "strict" => QueueKey::Share,
+                "warn_depth" | "warn_oldest_ms" | "on_backlog" => QueueKey::Backlog,
                 _ => QueueKey::Rate,
             };
             change.named.contains(&key)
@@ -194,7 +197,7 @@ impl Store {
             .arg("REV");
         let answer = self.link.ask(&mut pipeline).await?.into_iter().next();
         let Some(Ok(Value::Array(ids))) = answer else { return Ok(Vec::new()) };
-        let runs: Vec<_> =
+        let runs: Vec<RunId> =
             ids.iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect();
         if runs.is_empty() {
             return Ok(Vec::new());
@@ -205,11 +208,12 @@ impl Store {
             pipeline.cmd("HMGET").arg(self.keys.run(run)).arg(&fields);
         }
         let answers = self.link.ask(&mut pipeline).await?;
-        Ok(answers.into_iter().filter_map(|answer| times_of(&answer.ok()?)).collect())
+        let times = |(run, answer): (RunId, Result<Value, _>)| times_of(run.job(), &answer.ok()?);
+        Ok(runs.into_iter().zip(answers).filter_map(times).collect())
     }
 }
 
-fn times_of(value: &Value) -> Option<RunTimes> {
+fn times_of(job: &JobName, value: &Value) -> Option<RunTimes> {
     let Value::Array(fields) = value else { return None };
     let number = |at: usize| number_of(fields.get(at)?);
     let (started, finished) = (number(4)?, number(5)?);
@@ -217,6 +221,7 @@ fn times_of(value: &Value) -> Option<RunTimes> {
     let wait = (number(1)? == 1).then(|| u64::try_from(started - ready).unwrap_or(0));
     let lane: Lane = text_of(fields.first()?)?.parse().ok()?;
     Some(RunTimes {
+        job: job.clone(),
         queue: lane.queue().clone(),
         wait_ms: wait,
         run_ms: u64::try_from(finished - started).unwrap_or(0),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use redis::Value;
 
+use crate::domain::queue::backlog::BacklogRules;
 use crate::domain::queue::group_rules::{GroupSettings, TurnRules};
 use crate::domain::queue::queue_rules::{QueueSettings, Share};
 use crate::domain::queue::rate::{MOST_RUNS, Rate};
@@ -34,9 +35,12 @@ fn or_nothing<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
+/// The fields with the bounds of a queue's backlog, and with the job that reports it.
+pub(super) const BACKLOG_FIELDS: [&str; 3] = ["warn_depth", "warn_oldest_ms", "on_backlog"];
+
 /// Returns the settings of a queue as pairs of field and value, without the pause of the queue.
 pub(crate) fn queue_fields(queue: &QueueSettings) -> Vec<(&'static str, String)> {
-    let QueueSettings { concurrency, limit, rate, share, is_paused: _ } = queue;
+    let QueueSettings { concurrency, limit, rate, share, is_paused: _, backlog } = queue;
     let weight = match share {
         Share::Strict => None,
         Share::Weight(weight) => Some(weight),
@@ -49,6 +53,9 @@ pub(crate) fn queue_fields(queue: &QueueSettings) -> Vec<(&'static str, String)>
         ("burst", or_nothing(rate.map(Rate::burst))),
         ("weight", or_nothing(weight)),
         ("strict", if weight.is_none() { "1".to_owned() } else { String::new() }),
+        ("warn_depth", or_nothing(backlog.depth)),
+        ("warn_oldest_ms", or_nothing(backlog.oldest.map(millis))),
+        ("on_backlog", or_nothing(backlog.job.as_ref())),
     ]
 }
 
@@ -90,6 +97,12 @@ pub(super) fn queue_record(fields: &BTreeMap<String, String>) -> QueueRecord {
     let (count, per) = (number("rate_count", MOST_RUNS), number("rate_ms", 86_400_000));
     let burst = number("burst", MOST_RUNS);
     let weight = number("weight", QueueSettings::MOST_WEIGHT).map_or(plain.share, Share::Weight);
+    let depth = number("warn_depth", BacklogRules::MOST_DEPTH);
+    let oldest = number("warn_oldest_ms", u32::MAX).map(|ms| Duration::from_millis(ms.into()));
+    let job = fields.get("on_backlog").map(|name| name.parse().map_err(drop));
+    if job == Some(Err(())) {
+        unreadable.push("on_backlog".to_owned());
+    }
     if count.is_some() != per.is_some() {
         unreadable.push("rate".to_owned());
     }
@@ -110,6 +123,7 @@ pub(super) fn queue_record(fields: &BTreeMap<String, String>) -> QueueRecord {
             rate: rate.map(|rate| burst.map_or(rate, |burst| rate.with_burst(burst))),
             share: if text("strict") == "1" { Share::Strict } else { weight },
             is_paused,
+            backlog: BacklogRules { depth, oldest, job: job.and_then(Result::ok) },
         },
         is_concurrency_by_hand: text("concurrency_by") == "hand"
             && fields.contains_key("concurrency"),
@@ -188,6 +202,11 @@ mod tests {
             rate: Some(rate),
             share: Share::Weight(4),
             is_paused: false,
+            backlog: BacklogRules {
+                depth: Some(1_000),
+                oldest: Some(Duration::from_secs(30 * 86_400)),
+                job: Some("page".parse().unwrap()),
+            },
         };
         for queue in [
             QueueSettings { share: Share::Strict, ..queue.clone() },

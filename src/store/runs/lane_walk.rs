@@ -1,4 +1,4 @@
-//! The due runs of a lane that are too far back for a poll, which lists only the first runs.
+//! The runs of a lane that are too far back for a poll, which lists only the first due runs.
 //!
 //! Invariant: the functions here only read, and list runs in ready order. A listed run may be gone
 //! a moment later, so a claim checks each run again.
@@ -7,12 +7,35 @@ use redis::Value;
 
 use super::due_poll::{DueEntry, due_entries};
 use crate::domain::queue::lane::Lane;
+use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
-use crate::store::server::member_text::member_bytes;
+use crate::store::server::member_text::{member_bytes, shown_member};
+use crate::store::server::reply::number_of;
 use crate::store::server::scripts;
 use crate::store::server::store_error::StoreError;
 
 impl Store {
+    /// Lists at most `most` entries of the due set of `lane` after the first `skip`, in ready order,
+    /// each with its ready time. The entries include runs that are due later. A key of the wrong
+    /// type counts as empty, and the consistency check reports the key.
+    pub async fn list_entries(
+        &self,
+        lane: &Lane,
+        skip: usize,
+        most: usize,
+    ) -> Result<Vec<(String, UnixMillis)>, StoreError> {
+        let mut pipeline = redis::pipe();
+        let last = (skip + most).saturating_sub(1);
+        pipeline.cmd("ZRANGE").arg(self.keys.due(lane)).arg(skip).arg(last).arg("WITHSCORES");
+        let answer = self.link.ask(&mut pipeline).await?.into_iter().next();
+        let Some(Ok(Value::Array(flat))) = answer else { return Ok(Vec::new()) };
+        let entries = flat.chunks_exact(2).filter_map(|pair| {
+            let at = number_of(&pair[1]).and_then(UnixMillis::new).unwrap_or(UnixMillis::EPOCH);
+            Some((shown_member(&pair[0])?, at))
+        });
+        Ok(entries.collect())
+    }
+
     /// Lists at most `most` due entries of `lane` in ready order, after the entry `after` or from
     /// the start. Returns None if the entry `after` is gone.
     pub async fn list_behind(

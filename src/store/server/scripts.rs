@@ -113,6 +113,7 @@ scripts! {
     REPAIR_LEDGER_RANGE "repair_ledger_range";
     REPAIR_RUN "repair_run";
     REPAIR_SKIPPED_RANGE "repair_skipped_range";
+    NOTE_BACKLOG "note_backlog";
     NOTE_EVENTS "note_events";
     NOTE_LANES "note_lanes";
     OPEN_GATE "open_gate";

@@ -56,6 +56,21 @@ impl Host {
 }
 
 #[test]
+fn the_resources_of_a_run_are_recorded_at_its_end() {
+    let host = Host::start("");
+    let line = "x=$(head -c 30000000 /dev/zero | tr '\\0' a); i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
+    for (name, line) in [("fine", line.to_owned()), ("failing", format!("{line}; exit 3"))] {
+        host.add(&["--name", name, "--shell", &line]);
+        host.run_and_wait(name);
+        let run = &host.history(name)[0];
+        assert!(run["peak_memory_bytes"].as_u64().unwrap() >= 29_000_000, "{run}");
+        let cpu = run["user_ms"].as_u64().unwrap() + run["system_ms"].as_u64().unwrap();
+        assert!(cpu > 0 && run["written_bytes"].is_u64(), "{run}");
+        assert!(run["waited_ms"].is_u64(), "{run}");
+    }
+}
+
+#[test]
 fn waiting_for_a_run_ends_with_the_jobs_own_code() {
     let host = Host::start("");
     for (name, line, code) in

@@ -34,7 +34,7 @@ fn an_idle_node_sends_two_commands_a_poll_whatever_waits_and_in_however_many_lan
     let redis = TestRedis::start();
     let mut file = String::new();
     for number in 0..40 {
-        writeln!(file, "[queues.q{number}]").unwrap();
+        writeln!(file, "[queues.q{number}]\nwarn_depth = 1000\nwarn_oldest = \"5m\"").unwrap();
     }
     let node = Schedd::on(&redis).jobs(&file).start();
     node.wait_for_log("All jobs of the jobs file are applied");

@@ -143,6 +143,9 @@ pub(crate) const KEY_FLAGS: &[KeyFlag] = flags! {
         "priority" => "priority", Whole, "N";
         /// Labels that a node needs to run the job, such as gpu,eu
         "requires" => "requires", List, "LABELS";
+        /// Tag by which list, history and queues select jobs, such as team=db; may be given several
+        /// times
+        "tag" => "tags", Variables, "NAME=VALUE";
         /// Nodes that run the job, such as web1,web2, or each-node for a run on each node
         "on" => "on", List, "NODES";
         /// Most nodes that run the job at once, with --on each-node

@@ -9,4 +9,5 @@ pub(crate) mod listing;
 pub(crate) mod next_times;
 pub(crate) mod showing;
 pub(crate) mod switching;
+pub(crate) mod tagging;
 pub(crate) mod trusting;

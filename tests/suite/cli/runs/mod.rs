@@ -8,4 +8,5 @@ pub(crate) mod following;
 pub(crate) mod naming;
 pub(crate) mod played;
 pub(crate) mod rerunning;
+pub(crate) mod resources;
 pub(crate) mod running;

@@ -275,6 +275,9 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("repair_job", "occupied", "what_is_missing_is_mended_and_never_planted_over_a_record"),
     ("repair_run", "repaired", "what_is_missing_is_mended_and_never_planted_over_a_record"),
     ("repair_run", "stale", "a_run_that_changed_since_it_was_read_is_not_mended"),
+    ("note_backlog", "begun", "nodes_that_see_one_backlog_get_the_same_time_of_its_beginning"),
+    ("note_backlog", "goes_on", "nodes_that_see_one_backlog_get_the_same_time_of_its_beginning"),
+    ("note_backlog", "over", "a_backlog_that_is_over_is_followed_by_another_one"),
     (
         "note_events",
         "noted",

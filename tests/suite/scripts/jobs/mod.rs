@@ -3,6 +3,7 @@
 pub(crate) mod applying;
 pub(crate) mod audit_log;
 pub(crate) mod backfilling;
+pub(crate) mod backlogs;
 pub(crate) mod cancelling;
 pub(crate) mod former;
 pub(crate) mod next_times;

@@ -176,6 +176,9 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
             }
         }
         "record_server" => format!("{:?}", store.record_server("a/b").await?),
+        "note_backlog" => {
+            format!("{:?}", store.note_backlog(&"default".parse().unwrap()).await?)
+        }
         "note_events" => {
             format!("{:?}", store.note_events(&"n1".parse().unwrap(), &[stopping()]).await?)
         }

@@ -1,0 +1,51 @@
+//! The selection of runs by the tags of their jobs. The definition of each job is read once.
+
+use std::collections::HashMap;
+
+use crate::cli::failure::CliFailure;
+use crate::domain::name::names::JobName;
+use crate::domain::name::tag_filter::TagFilter;
+use crate::engine::Definition;
+use crate::store::{JobRecord, RunRecord, Store};
+
+/// Returns true if the definition of a job matches all filters. A definition that cannot be read
+/// matches no filter.
+pub(crate) fn has_tags(job: JobRecord, filters: &[TagFilter]) -> bool {
+    let definition = Definition::of(job);
+    definition.is_ok_and(|definition| TagFilter::all_match(filters, &definition.spec.tags))
+}
+
+/// The jobs that were looked up so far. The value tells whether the job has the wanted tags.
+#[derive(Debug, Default)]
+pub(crate) struct TaggedJobs(HashMap<JobName, bool>);
+
+impl TaggedJobs {
+    /// Keeps only the runs whose jobs match all filters. The run of a notice has the tags of the
+    /// job that the notice is about. A run without a job has no tags.
+    pub(crate) async fn retain(
+        &mut self,
+        store: &Store,
+        filters: &[TagFilter],
+        runs: &mut Vec<RunRecord>,
+    ) -> Result<(), CliFailure> {
+        if filters.is_empty() {
+            return Ok(());
+        }
+        let mut unknown: Vec<JobName> = runs.iter().map(|run| tagged(run.run.job())).collect();
+        unknown.sort_unstable();
+        unknown.dedup();
+        unknown.retain(|job| !self.0.contains_key(job));
+        let records = store.read_jobs(&unknown).await?;
+        for (job, record) in unknown.into_iter().zip(records) {
+            let record = record.ok().flatten();
+            self.0.insert(job, record.is_some_and(|record| has_tags(record, filters)));
+        }
+        runs.retain(|run| self.0.get(&tagged(run.run.job())).copied().unwrap_or(false));
+        Ok(())
+    }
+}
+
+/// Returns the job whose tags count for the runs of `job`.
+fn tagged(job: &JobName) -> JobName {
+    job.notice_subject().map_or_else(|| job.clone(), |(subject, _)| subject)
+}
