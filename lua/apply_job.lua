@@ -219,7 +219,8 @@ if not is_live then
   if job[1] then
     -- Nothing of an earlier job of this name is kept, and the files that listed it do not list the
     -- new job.
-    redis.call('HDEL', k.job, 'applied', 'ended', 'ended_at', 'paused', 'paused_run', 'started_count', 'failing', 'judged_at', 'window', 'watched')
+    redis.call('HDEL', k.job, 'applied', 'ended', 'ended_at', 'paused', 'paused_run', 'started_count', 'failing', 'judged_at', 'window', 'watched',
+      'next_at', 'next_by', 'next_set_at', 'next_run', 'next_own')
     redis.call('UNLINK', k.backfill)
     redis.call('ZREM', k.backfills, name)
     for _, notice in ipairs({'on_failure', 'on_recovered', 'on_success', 'on_late', 'ping'}) do redis.call('HDEL', k.job, 'suppressed:' .. notice) end

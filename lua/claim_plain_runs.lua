@@ -52,10 +52,10 @@ local function claim(k, ready)
   if tonumber(ready) > now or redis.call('EXISTS', k.run) == 1 then return end
   if has_stop_requests and redis.call('HEXISTS', k.stop_requests, k.id) == 1 then return end
   if k.latest_start ~= '' and now > tonumber(k.latest_start) then return end
-  local job = redis.pcall('HMGET', k.job, 'rev', 'pending', 'ended', 'paused', 'notify', 'started_count')
-  if job[1] ~= k.rev or job[2] ~= k.id or job[3] or job[4] or (job[5] or '') ~= '' then return end
+  local job = redis.pcall('HMGET', k.job, 'rev', 'pending', 'ended', 'paused', 'notify', 'started_count', 'next_at')
+  if job[1] ~= k.rev or job[2] ~= k.id or job[3] or job[4] or (job[5] or '') ~= '' or whole(job[7], PARKED) > now then return end
   if redis.pcall('ZCARD', k.open) ~= 0 or is_planted_before(k.successor, k.successor_run) then return end
-  if has_not_while and redis.call('ZRANGEBYLEX', k.not_while, '[' .. k.job_name .. ' ', '(' .. k.job_name .. '!', 'LIMIT', 0, 1)[1] then return end
+  if has_not_while and redis.call('ZRANGEBYLEX', k.not_while, '[' .. defined_job(k.job_name) .. ' ', '(' .. defined_job(k.job_name) .. '!', 'LIMIT', 0, 1)[1] then return end
   fence = fence + 1
   local facts = {}
   if tonumber(ready) ~= tonumber(k.due_ms) then facts = {'ready_at', int(tonumber(ready))} end

@@ -112,9 +112,10 @@ local function end_schedule(k, job_name, pending)
   unwatch_planned(k, pending or '')
 end
 
--- Returns true if another job names `job` in `not_while`, and the run does not pass the gate of its
--- own job.
-local function needs_own_gate(job, names)
+-- Returns true if another job names the job `of` in `not_while`, and the run does not pass the gate
+-- of its own job.
+local function needs_own_gate(of, names)
+  local job = defined_job(of)
   if not has_not_while or redis.call('ZRANGEBYLEX', k.not_while, '[' .. job .. ' ', '(' .. job .. '!', 'LIMIT', 0, 1)[1] == nil then
     return false
   end
@@ -223,11 +224,11 @@ local function watch_skipped(k, id, due_ms, notify, behind, last)
 end
 
 -- Adds the notice `on_late` for a run that starts later than its job allows. `before` is the time
--- of an earlier claim that was handed back unexecuted, or nil; a late run is reported once.
--- `not_before` is the time that a run of the job set for its next run, or nil.
-local function notify_late(k, id, notify, due_ms, before, not_before)
+-- of an earlier claim that was handed back unexecuted, or nil; a late run is reported once. `from`
+-- is the due time, or the later time that a run of the job set for it.
+local function notify_late(k, id, notify, from, before)
   local late = string.match(notify or '', 'late=(%d+)')
-  local last = late and math.max(tonumber(due_ms), whole(not_before, PARKED)) + tonumber(late)
+  local last = late and from + tonumber(late)
   if late and now > last and not (before and tonumber(before) > last) then add_notice(k, 'on_late', id, 'start', now) end
 end
 
@@ -257,7 +258,7 @@ local judged = {}
 local RUN_FIELDS = {'attempt', 'state', 'claim', 'fence', 'recoveries', 'failures', 'lease_end', 'unclear', 'claimed_before', 'waiting_for',
   'places', 'came_at', 'ready', 'waited_from', 'rev', 'handed_back', 'ready_at', 'delivery', 'started_at', 'retried_at'}
 local JOB_FIELDS = {'rev', 'pending', 'ended', 'paused', 'once', 'started_count', 'notify', 'watched', 'skipped_behind', 'first_rev',
-  'same_since', 'delay', 'queue', 'next_at'}
+  'same_since', 'delay', 'queue', 'next_at', 'next_set_at'}
 
 -- Returns the fields of a record by their names; an absent field is false.
 local function read_fields(key, names)
@@ -298,6 +299,11 @@ local function read(k)
   local job = read_fields(k.job, JOB_FIELDS)
   if not job.rev then return nil, {'job_missing'} end
   if job.rev ~= k.rev then return nil, {'stale'} end
+  job.held_until = held_until(job.next_at, job.next_set_at, now)
+  if not run.fence and k.kind == 'regular' and job.held_until > now then
+    redis.call('ZADD', k.due, job.held_until, k.id)
+    return nil, {'early', int(job.held_until)}
+  end
   run.is_pending = job.pending == k.id
   if is_unplanned(k, run, job) then return nil, {'unplanned'} end
   if run.is_pending and is_planted_before(k.successor, k.successor_run) then return nil, {'occupied', k.successor} end
@@ -399,9 +405,10 @@ local function start(k, run, job, base, passed)
   elseif run.delivery then
     redis.call('HDEL', k.run, 'delivery')
   end
-  if run.is_unstarted and k.kind == 'regular' then notify_late(k, k.id, job.notify, k.due_ms, run.started_at, job.next_at) end
+  local from = math.max(tonumber(k.due_ms), job.held_until)
+  if run.is_unstarted and k.kind == 'regular' then notify_late(k, k.id, job.notify, from, run.started_at) end
   if run.begins then
-    if job.watched ~= k.id then watch(k.deadlines, k.nudge, k.id, k.due_ms, job.notify, true) end
+    if job.watched ~= k.id then watch(k.deadlines, k.nudge, k.id, from, job.notify, true) end
     job.started = job.started + 1
     redis.call('HSET', k.job, 'started_count', job.started)
     if job.started >= job.most and not run.is_pending then end_schedule(k, k.job_name, job.pending) end

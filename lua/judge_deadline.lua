@@ -19,7 +19,7 @@ local at = redis.call('ZSCORE', k.deadlines, entry)
 if not at then return {'gone'} end
 if tonumber(at) > now then return {'early'} end
 local run = redis.call('HMGET', k.run, 'state', 'attempt', 'started_at', 'first_start', 'handed_back')
-local job = redis.call('HMGET', k.job, 'pending', 'notify', 'skipped_behind', 'paused', 'ended')
+local job = redis.call('HMGET', k.job, 'pending', 'notify', 'skipped_behind', 'paused', 'ended', 'next_at')
 local is_open = run[1] == 'running' or run[1] == 'scheduled' or not run[1] and job[1] == id
 local behind, skipped = string.match(job[3] or '', '^(%S+) (%S+)$')
 -- The skipped run's record may be deleted by now, so `skipped_behind` decides.
@@ -36,9 +36,10 @@ local is_missed = is_held_up or is_open and not (kind == 'start' and has_started
 local notify = job[2] or ''
 local within = tonumber(string.match(notify, kind .. '=(%d+)'))
 if not within then is_missed = false end
--- An edit of the job extended the deadline.
-if is_missed and tonumber(due_ms) + within > now then
-  redis.call('ZADD', k.deadlines, int(tonumber(due_ms) + within), entry)
+-- An edit of the job extended the deadline, or a run of the job set a later time for this run.
+local last = within and math.max(tonumber(due_ms), not has_started and whole(job[6], PARKED) or 0) + within
+if is_missed and last > now then
+  redis.call('ZADD', k.deadlines, int(last), entry)
   return {'early'}
 end
 if is_missed then

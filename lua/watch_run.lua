@@ -9,9 +9,9 @@
 -- Reply gone: the run is no longer planned
 -- Reply wrong_type: key, found, wanted
 
-local job = redis.call('HMGET', k.job, 'pending', 'watched', 'notify')
+local job = redis.call('HMGET', k.job, 'pending', 'watched', 'notify', 'next_at')
 if job[1] ~= id then return {'gone'} end
 if job[2] == id then return {'known'} end
-watch(k.deadlines, nil, id, due_ms, job[3], false)
+watch(k.deadlines, nil, id, math.max(tonumber(due_ms), whole(job[4], PARKED)), job[3], false)
 redis.call('HSET', k.job, 'watched', id)
 return {'watched'}

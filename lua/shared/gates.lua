@@ -31,6 +31,9 @@ local TRY = 60000
 
 local function job_of(id) return string.match(id, '^[^@]*') end
 
+-- Returns the job of a run or the job `name`; for an instance on a node, the job of the instance.
+local function defined_job(id) return string.match(id, '^[^@/]*') end
+
 -- Returns the names of gates in a text.
 local function gate_names(text)
   local names = {}
@@ -249,7 +252,7 @@ local function has_uncounted_run(gate, k)
   for _, rule in ipairs(rules) do jobs[string.match(rule, ' (.*)$')] = true end
   for _, lease in ipairs(redis.call('ZRANGE', k.leases, 0, -1)) do
     local id = string.match(lease, '^[^#]*')
-    if jobs[job_of(id)] and not redis.call('ZSCORE', gate.holders, id) then return true end
+    if (jobs[job_of(id)] or jobs[defined_job(id)]) and not redis.call('ZSCORE', gate.holders, id) then return true end
   end
   redis.call('ZREM', k.not_while_recent, unpack(rules))
   return false
@@ -329,12 +332,12 @@ end
 -- Returns the time from which a group without a running member admits a run, or nil if it admits a
 -- run now. The group waits for its gap, and for the time that a run set for the next turn.
 local function group_opens(gate, rules, now)
-  local state = redis.call('HMGET', gate.state, 'last_ended', 'not_before')
+  local state = redis.call('HMGET', gate.state, 'last_ended', 'not_before', 'not_before_set')
   local opens = whole(state[1], PARKED) + rules.gap
   -- A gap that would end later than its own length from now was written before the clock was set
   -- back, and is ignored.
   if opens > now + rules.gap then opens = now end
-  if rules.order then opens = math.max(opens, whole(state[2], PARKED)) end
+  if rules.order and whole(state[3], PARKED) <= now then opens = math.max(opens, whole(state[2], PARKED)) end
   if opens > now then return opens end
 end
 
@@ -353,7 +356,7 @@ local function may_enter(k, gate, job, limits, now, micros)
   if found.first == nil then found.first = redis.call('ZRANGE', gate.holders, 0, 0)[1] or false end
   local holder = found.first
   if gate.kind == 'job' then
-    if holder and (job_of(holder) == gate.of) ~= (job == gate.of) then return false end
+    if holder and (defined_job(holder) == gate.of) ~= (defined_job(job) == gate.of) then return false end
     if has_uncounted_run(gate, k) then return false, now + 1000 end
     return true
   end

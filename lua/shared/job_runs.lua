@@ -1,5 +1,13 @@
 -- The runs of a job that have not ended: planned, open, waiting and manual runs.
 
+-- Returns the time before which no regular run of a job begins, because a run or an operator set it;
+-- 0 if there is no such time. A time set in the future was set before the clock was set back, and is
+-- ignored.
+local function held_until(next_at, next_set_at, now)
+  if whole(next_set_at, FENCE) > now then return 0 end
+  return whole(next_at, PARKED)
+end
+
 -- Makes `id` the job's only planned regular run, ready at `ready` (ms). With '' the job has no
 -- planned run.
 local function plant_pending(k, job_name, id, due_ms, ready)

@@ -16,7 +16,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 
 use super::logging::{LogFormat, LogLevel};
 use super::setup_failure::SetupFailure;
-use crate::domain::name::names::{Label, NodeName, QueueName};
+use crate::domain::name::names::{IdError, Label, NodeName, QueueName};
 use crate::engine::{Naming, ServingChoice};
 use crate::store::DEFAULT_NAMESPACE;
 
@@ -40,7 +40,7 @@ pub(super) struct DaemonArgs {
     pub(super) namespace: String,
     /// The name of this node, under which Redis lists the jobs of its file [default: the host's
     /// name]
-    #[arg(long, value_name = "NAME", env = "SCHEDD_NODE")]
+    #[arg(value_parser = node_name, long, value_name = "NAME", env = "SCHEDD_NODE")]
     pub(super) node: Option<NodeName>,
     /// The queues this node serves, separated by commas [default: those of the file, else all]
     #[arg(long, value_name = "QUEUES", env = "SCHEDD_QUEUES", value_delimiter = ',')]
@@ -54,6 +54,17 @@ pub(super) struct DaemonArgs {
     /// The lowest level of log lines that are written
     #[arg(long, value_name = "LEVEL", env = "SCHEDD_LOG", value_enum, default_value_t = LogLevel::Info)]
     pub(super) log_level: LogLevel,
+}
+
+/// Parses the name of a node. Fails for a name that is reserved.
+fn node_name(text: &str) -> Result<NodeName, String> {
+    let name: NodeName = text.parse().map_err(|error: IdError| error.to_string())?;
+    if name.is_reserved() {
+        return Err(format!(
+            "node name {text:?} is reserved, wanted another name, such as \"{text}-1\""
+        ));
+    }
+    Ok(name)
 }
 
 /// Returns the command line of `schedd` as clap describes it, for the manual page.
@@ -113,7 +124,7 @@ impl DaemonArgs {
     pub(super) fn node_name(&self, host: &str) -> (NodeName, Naming) {
         match &self.node {
             Some(node) => (node.clone(), Naming::Asked),
-            None => (NodeName::from_host_name(host), Naming::FromHost),
+            None => (NodeName::from_host_name(host).unreserved(), Naming::FromHost),
         }
     }
 }

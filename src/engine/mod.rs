@@ -38,7 +38,7 @@ pub use dispatch::definition::{Definition, DefinitionError};
 pub use maintenance::presence::{GONE_AFTER, Naming, PresenceError, announce};
 pub use node::Engine;
 pub use notification::notice_payload::said_now;
-pub use planning::reconciler::Removal;
+pub use planning::wanted_file::Removal;
 pub use recovery::journal::Journal;
 pub use settings::{EngineSettings, HostFacts, ServingChoice};
 pub use status::node_status::{NodeStatus, StatusView};

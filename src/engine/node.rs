@@ -21,7 +21,7 @@ use super::maintenance::reaper;
 use super::maintenance::reaper::Reaper;
 use super::node_context::Phase;
 use super::node_parts::NodeParts;
-use super::planning::reconciler::Removal;
+use super::planning::wanted_file::Removal;
 use super::recovery::journal::Journal;
 use super::settings::EngineSettings;
 use super::status::node_status::StatusView;

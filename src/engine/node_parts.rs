@@ -31,8 +31,9 @@ use super::planning::corrections::zone_change::ZoneCheck;
 use super::planning::corrections::{replan, zone_change};
 use super::planning::file_change::sections_of;
 use super::planning::instances::InstancePlanner;
-use super::planning::reconciler::{Reconciler, Removal, WantedFile, WantedJobs};
+use super::planning::reconciler::Reconciler;
 use super::planning::recurring_jobs::RecurringJobs;
+use super::planning::wanted_file::{Removal, WantedFile, WantedJobs};
 use super::planning::{boot_plan, instances, reconciler};
 use super::recovery::journal::Journal;
 use super::recovery::loss;
@@ -201,6 +202,7 @@ impl NodeParts {
         let planner = InstancePlanner {
             node: node(),
             slots: self.slots.clone(),
+            wanted: self.wanted.clone(),
             host_zone: host_zone.clone(),
         };
         loops.spawn("instance planner", Arc::new(planner), instances::run);

@@ -8,6 +8,7 @@ use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::Read;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::OFlags;
 use tracing::warn;
@@ -18,6 +19,8 @@ const READ: u64 = 4_096;
 /// user may create files, and none may list them.
 const FOR_ALL: u32 = 0o1733;
 const FOR_OWNER: u32 = 0o700;
+/// The age from which a result file is removed at the start of a daemon.
+const LONGEST_USED: Duration = Duration::from_secs(30 * 86_400);
 
 /// The directory of the result files of a node. Without a directory, jobs get no result file.
 #[derive(Debug, Clone, Default)]
@@ -34,7 +37,10 @@ impl ResultDirectory {
         let created = DirBuilder::new().recursive(true).mode(mode).create(&directory);
         // The umask of this process does not apply here.
         match created.and_then(|()| fs::set_permissions(&directory, Permissions::from_mode(mode))) {
-            Ok(()) => Self(Some(directory)),
+            Ok(()) => {
+                remove_old(&directory);
+                Self(Some(directory))
+            }
             Err(error) => {
                 warn!(directory = %directory.display(), "Jobs cannot set the time of their next run, because the directory for their results cannot be made: {error}.");
                 Self::default()
@@ -46,6 +52,17 @@ impl ResultDirectory {
     pub(super) fn new_file(&self) -> Option<PathBuf> {
         let name = format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
         self.0.as_ref().map(|directory| directory.join(name))
+    }
+}
+
+/// Removes the result files that no attempt can still use, because a daemon was killed meanwhile. No
+/// attempt lasts longer than 30 days.
+fn remove_old(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let age = entry.metadata().and_then(|about| about.modified()).ok();
+        if age.and_then(|at| at.elapsed().ok()).is_some_and(|age| age > LONGEST_USED) {
+            let _ = fs::remove_file(entry.path());
+        }
     }
 }
 

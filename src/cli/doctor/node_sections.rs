@@ -241,6 +241,11 @@ pub(super) async fn unserved_at_gates(
 }
 
 fn node_check(node: &NodeRecord, now: UnixMillis) -> ServerCheck {
+    if !is_present(node, now) && node.state == "stopped" {
+        let text =
+            format!("stopped; its jobs with on = \"each-node\" wait for it (host {})", node.host);
+        return ServerCheck::new(&node.name, CheckLevel::Note, text);
+    }
     if !is_present(node, now) {
         return ServerCheck::new(
             &node.name,

@@ -47,8 +47,8 @@ pub(crate) struct NextArgs {
     /// Number of times [default: 5; with --file 1 for each job]
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(super) count: Option<u32>,
-    /// Set the time before which the next run of the job does not start; also a duration, such as
-    /// 5m
+    /// Set the time of the next run, such as 14:05 or 5m: the planned run waits until then, or a
+    /// run is planned for it if none comes before
     #[arg(long, value_name = "TIME", requires = "what", conflicts_with_all = ["dtstart", "name", "from", "count", "long"])]
     pub(super) set: Option<String>,
     /// With --json: print all details of each time

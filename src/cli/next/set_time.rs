@@ -11,7 +11,7 @@ use crate::cli::render::{Console, rfc3339, shown};
 use crate::domain::name::names::JobName;
 use crate::domain::time::zone::Zone;
 use crate::engine::planning::next_time;
-use crate::store::NextReply;
+use crate::store::{NextReply, Store};
 
 /// Sets the time before which the next run of `job` does not start. A local time is a time in
 /// `zone`, else in the zone of this host. JSON has the time in `zone`, else in the zone of the job.
@@ -36,19 +36,31 @@ pub(super) async fn set(
         let live = store.list_instances(&name).await?;
         names = live.into_iter().map(|(_, record)| record.name).collect();
     }
-    let mut set: Vec<Value> = Vec::new();
+    if names.is_empty() {
+        return Err(CliFailure::Conflict(format!(
+            "job {name} runs on each node, and no node that serves its queue has taken it; \
+             see schedctl nodes"
+        )));
+    }
+    let (mut set, mut code): (Vec<Value>, u8) = (Vec::new(), 0);
     for name in &names {
         let reply = next_time::set_next(&store, name, at, None).await?;
         let (result, run) = match &reply {
-            NextReply::Postponed(run) => ("postponed", Some(run.to_string())),
+            NextReply::Postponed(run) => ("postponed", run.as_ref().map(ToString::to_string)),
             NextReply::Planted(run) => ("planned", Some(run.to_string())),
             NextReply::Turn(_) => ("turn", None),
             NextReply::Paused => {
-                return Err(CliFailure::Conflict(format!(
+                let failure = CliFailure::Conflict(format!(
                     "job {name} is paused, so it has no next run; schedctl resume {name} resumes it"
-                )));
+                ));
+                code = code.max(console.failure(&failure));
+                continue;
             }
-            NextReply::Unknown | NextReply::Stale => return Err(not_defined(&store, name).await),
+            NextReply::Unknown | NextReply::Lost | NextReply::Stale => {
+                let failure = no_more_runs(&store, name).await;
+                code = code.max(console.failure(&failure));
+                continue;
+            }
         };
         if console.is_json() {
             let next_due = rfc3339(at, &own);
@@ -58,14 +70,32 @@ pub(super) async fn set(
         }
     }
     if console.is_json() {
-        console.json(&if set.len() == 1 { set.remove(0) } else { set.into() });
+        match set.len() {
+            0 => {}
+            1 => console.json(&set.remove(0)),
+            _ => console.json(&set.into()),
+        }
     }
-    Ok(0)
+    Ok(code)
+}
+
+/// Returns the failure for a job that does not exist, is over, or allows no further run.
+async fn no_more_runs(store: &Store, name: &JobName) -> CliFailure {
+    let live = store.read_job(name).await.ok().flatten().is_some_and(|job| job.is_live());
+    if live {
+        return CliFailure::Conflict(format!(
+            "job {name} allows no run at that time: it has one fixed time, or reached max_runs or end"
+        ));
+    }
+    not_defined(store, name).await
 }
 
 fn sentence(name: &JobName, reply: &NextReply, at: &str) -> String {
     match reply {
-        NextReply::Postponed(run) => format!("job {name}: run {run} starts at {at}"),
+        NextReply::Postponed(Some(run)) => format!("job {name}: run {run} starts at {at}"),
+        NextReply::Postponed(None) => {
+            format!("job {name}: the next run starts no earlier than {at}")
+        }
         NextReply::Turn(group) => format!("job {name}: the next turn of group {group} is at {at}"),
         _ => format!("job {name}: a run is planned at {at}, beside the schedule"),
     }

@@ -210,8 +210,13 @@ impl JobView {
     /// Returns `None` if no run will start.
     pub(crate) fn next_start(&self) -> Option<(UnixMillis, &RunId)> {
         let retry = self.retry.iter().map(|retry| (retry.at, &retry.run));
+        let not_before = self.record.next_set.as_ref().map(|(at, _)| *at);
+        let start = |run: &RunId| not_before.map_or(run.due(), |at| run.due().max(at));
+        let has_ended = |run: &&RunId| self.last.as_ref().is_some_and(|last| last.run >= **run);
+        let extra = self.record.next_run.iter().filter(|run| !has_ended(run));
         retry
-            .chain(self.record.pending.iter().map(|run| (run.due(), run)))
+            .chain(extra.map(|run| (run.due(), run)))
+            .chain(self.record.pending.iter().map(|run| (start(run), run)))
             .min_by_key(|(at, _)| *at)
     }
 

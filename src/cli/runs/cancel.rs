@@ -127,6 +127,7 @@ async fn cancel_job(
     let before = store.read_job(name).await?;
     match &before {
         Some(job) if !job.is_live() => return over(store, job, running).await,
+        Some(job) if job.name.instance().is_some() => return Err(of_each_node(job)),
         Some(job) if job.kind == SourceKind::File => return Err(of_file(job)),
         _ => {}
     }
@@ -155,6 +156,15 @@ async fn cancel_job(
         }
         RemoveReply::Unknown | RemoveReply::Stale => Err(no_such_job(store, name).await),
     }
+}
+
+/// Returns the failure for the instance of a job on one node, which cannot be removed alone.
+fn of_each_node(job: &JobRecord) -> CliFailure {
+    let (name, defined) = (&job.name, job.name.defined());
+    CliFailure::Conflict(format!(
+        "job {name} is the instance of job {defined} on one node: pause it with schedctl pause {name}, \
+         or change `on` or `requires` of job {defined}"
+    ))
 }
 
 /// Stops the running runs of a job. Other runs and the job itself are not changed.

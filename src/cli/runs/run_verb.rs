@@ -114,11 +114,19 @@ pub(crate) async fn run(
         let record = store.read_job(&name).await?.filter(JobRecord::is_live);
         if record.as_ref().is_some_and(has_instances) {
             return Err(CliFailure::Conflict(format!(
-                "job {name} runs on each node, and no node that serves its queue has taken it; \
+                "job {name} runs on each node, and no node that serves its queue is running; \
                  see schedctl nodes"
             )));
         }
         return Err(not_defined(&store, &name).await);
+    }
+    if runs.len() > 1 || runs.iter().any(|run| *run.job() != name) {
+        let absent = store.list_instances(&name).await?.into_iter();
+        let absent = absent.filter(|(_, job)| !runs.iter().any(|run| *run.job() == job.name));
+        let absent: Vec<String> = absent.map(|(node, _)| node.to_string()).collect();
+        if !absent.is_empty() {
+            console.note(&format!("not run on {}: not running now", absent.join(", ")));
+        }
     }
     follow(&store, &runs, waiting, console).await
 }

@@ -21,7 +21,8 @@ pub(crate) const NODES_HELP: &str = "\
 Example:
   schedctl nodes
 
-STATE is gone for a node that was not seen for 15 seconds; such a node has no RUNNING. AT LIMIT: the
+STATE is gone for a node that was not seen for 15 seconds, and stopped for a node that stopped in
+order while it has jobs with on = \"each-node\"; such a node has no RUNNING. AT LIMIT: the
 reason why the node starts no runs, and the time since then. CONFIG: the problems of the node's jobs
 file, and the jobs that the files of other nodes define differently. The last change of such a job
 wins.";
@@ -69,7 +70,9 @@ pub(crate) async fn nodes(global: &Global, console: &mut Console) -> Result<u8, 
 }
 
 fn state(node: &NodeRecord, now: UnixMillis) -> &str {
-    if is_present(node, now) { &node.state } else { "gone" }
+    // A node that stopped in order, whose instances of jobs wait for it.
+    let is_known = is_present(node, now) || node.state == "stopped";
+    if is_known { &node.state } else { "gone" }
 }
 
 /// Returns the number of runs that the node executes. Returns `None` for a node that is gone, because

@@ -228,12 +228,12 @@ pub fn first_gate(spec: &JobSpec) -> Option<Gate> {
 /// added.
 pub fn gates_of(job: &JobName, spec: &JobSpec, is_gated: bool) -> Vec<Gate> {
     let group = spec.group.as_ref().map(Gate::of_group);
-    let mut jobs: BTreeSet<&JobName> = spec.not_while.iter().collect();
+    let mut jobs: BTreeSet<JobName> = spec.not_while.clone();
     if is_gated {
-        jobs.insert(job);
+        jobs.insert(job.defined());
     }
     let key = spec.key.as_ref().map(Gate::of_key);
-    group.into_iter().chain(jobs.into_iter().map(Gate::of_job)).chain(key).collect()
+    group.into_iter().chain(jobs.iter().map(Gate::of_job)).chain(key).collect()
 }
 
 /// Returns the entry of the index `job_gates` for a job with a gate: `LANE GATE JOB`.

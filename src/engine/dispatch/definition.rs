@@ -51,7 +51,8 @@ impl Definition {
     /// Returns the first occurrence after `due` by the present schedule. `due` may be an occurrence
     /// of an older schedule. Returns `None` if no occurrence follows or `max_runs` is reached.
     pub fn next_after(&self, due: UnixMillis) -> Option<UnixMillis> {
-        self.timetable.next_after(due.max(self.since())).filter(|_| !self.is_used_up())
+        let next = self.timetable.next_after(due.max(self.since()));
+        next.filter(|_| !self.is_used_up() && !self.spec.is_on_each_node())
     }
 
     /// Returns the due time of the next run of a job that has no planned run at `now`: the first
@@ -101,28 +102,26 @@ impl Definition {
     }
 
     /// Returns the run to plan for the occurrence at `due`, with the ready time that jitter and
-    /// splay give. The run is not ready before the time that a run of the job has set.
+    /// splay give.
     pub fn planned(&self, due: UnixMillis) -> Successor {
-        let planned = planned(&self.record.name, &self.spec.shape, due);
-        Successor { ready: planned.ready.max(self.not_before()), ..planned }
+        planned(&self.record.name, &self.spec.shape, due)
     }
 
     /// Returns the time before which no run of the job may start, because a run or an operator set
     /// it. Returns the Unix epoch if there is no such time.
     pub fn not_before(&self) -> UnixMillis {
-        // In an alternating group, the time holds for the turn and not for one job.
-        let set = self.record.next_set.as_ref().filter(|_| self.spec.group.is_none());
-        set.map_or(UnixMillis::EPOCH, |(at, _)| *at)
+        self.record.next_set.as_ref().map_or(UnixMillis::EPOCH, |(at, _)| *at)
     }
 
     /// Returns the last time at which the regular run `run` may start: its due time, plus its
-    /// longest delay by jitter and splay, plus `skip_if_late`. Returns `None` if the job has no
-    /// `skip_if_late`.
+    /// longest delay by jitter and splay, plus `skip_if_late`. A later time that was set for the run
+    /// counts as its due time. Returns `None` if the job has no `skip_if_late`.
     pub fn latest_start(&self, run: &RunId) -> Option<UnixMillis> {
         let late = self.spec.shape.skip_if_late?;
         Some(
             run.due()
                 .saturating_add(self.spec.shape.latest_shift(&self.record.name))
+                .max(self.not_before())
                 .saturating_add(late),
         )
     }

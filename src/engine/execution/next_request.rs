@@ -34,11 +34,14 @@ pub(super) async fn set_next(
         Err(why) => return refused(why),
     };
     loop {
-        match next_time::set_next(&node.store, claim.run.job(), at, Some(&claim.run)).await {
+        match next_time::set_next(&node.store, claim.run.job(), at, Some((&claim.run, claim.fence)))
+            .await
+        {
             Ok(NextReply::Paused) => return refused("the job is paused".to_owned()),
             Ok(NextReply::Unknown | NextReply::Stale) => {
-                return refused("the job is over".to_owned());
+                return refused("the job has no more runs".to_owned());
             }
+            Ok(NextReply::Lost) => return refused("the run has lost its lease".to_owned()),
             Ok(_) => return at.to_string(),
             Err(OperationError::Store(error)) if error.is_passing() => {
                 node.outage_log.failed(&error, "the time of the next run is not set");

@@ -15,8 +15,8 @@ use std::time::Duration;
 use tracing::info;
 
 use super::planting;
-use super::reconciler::WantedFile;
 use super::recurring_jobs::RecurringJobs;
+use super::wanted_file::WantedFile;
 use crate::domain::name::names::{Label, RunId};
 use crate::domain::queue::lane::Lane;
 use crate::engine::dispatch::definition::Definition;

@@ -14,6 +14,7 @@ use tracing::warn;
 
 use super::job_operations::{self, OperationError, remove_instance};
 use super::planting::{self, Applied, PlantingError, Request};
+use super::wanted_file::WantedFile;
 use crate::config::{self, CanonicalError};
 use crate::domain::explain::GONE_AFTER;
 use crate::domain::job::definition_text::definition_hash;
@@ -38,6 +39,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 pub(crate) struct InstancePlanner {
     pub(crate) node: Arc<NodeContext>,
     pub(crate) slots: Slots,
+    pub(crate) wanted: Arc<WantedFile>,
     /// The time zone of this host, for jobs whose definition has no time zone.
     pub(crate) host_zone: Zone,
 }
@@ -67,35 +69,46 @@ async fn plan_own(planner: &InstancePlanner) -> Result<(), StoreError> {
     let source = SourceName::instances_on(node);
     let listed = store.read_source(&source).await?;
     let serving = planner.slots.serving();
-    let (mut wanted, mut unreadable) = (BTreeMap::new(), BTreeSet::new());
-    for names in list_jobs(store).await?.chunks(BATCH) {
+    // Without its jobs file, the node may lack the labels and queues that it usually has.
+    let is_file_awaited = !planner.wanted.is_reported()
+        && !store.list_source(&SourceName::from(node)).await?.is_empty();
+    // The index of jobs on each node may be damaged, so the jobs of all listed instances are read.
+    let mut jobs: BTreeSet<JobName> = list_jobs(store).await?.into_iter().collect();
+    jobs.extend(listed.keys().map(JobName::defined));
+    let jobs: Vec<JobName> = jobs.into_iter().collect();
+    let (mut wanted, mut gone) = (Vec::new(), Vec::new());
+    for names in jobs.chunks(BATCH) {
         for (name, record) in names.iter().zip(store.read_jobs(names).await?) {
-            match record.map(|record| record.map(|record| wanted_on(&record, node, &serving))) {
-                Ok(Some(Ok(found))) => wanted.extend(found),
-                Ok(Some(Err(_))) | Err(_) => {
-                    unreadable.extend(JobName::of_instance(name, node));
-                }
-                Ok(None) => {}
+            let Some(instance) = JobName::of_instance(name, node) else { continue };
+            // An unreadable job keeps its instance.
+            let Ok(record) = record else { continue };
+            let found = record.as_ref().map(|record| wanted_on(record, node, &serving));
+            let is_there = record.as_ref().is_some_and(has_instances);
+            match found {
+                Some(Err(_)) => {}
+                Some(Ok(Some((_, found)))) => wanted.push(found),
+                _ if is_there && is_file_awaited => {}
+                _ => gone.extend(listed.contains_key(&instance).then_some(instance)),
             }
         }
     }
     let signed = store.signed(&format!("node {node}"));
-    let gone: Vec<&JobName> = listed
-        .keys()
-        .filter(|name| !wanted.contains_key(*name) && !unreadable.contains(*name))
-        .collect();
-    for name in gone {
+    for name in &gone {
         match job_operations::unlist_job(&signed, name, source.as_str()).await {
             Err(OperationError::Store(error)) if error.is_passing() => return Err(error),
             Err(error) => note_fault(planner, name, &error.to_string()),
             Ok(_) => {}
         }
     }
-    let wanted: Vec<Instance> = wanted.into_values().collect();
     for (name, fault) in plan(&signed, &planner.host_zone, &listed, wanted).await? {
         note_fault(planner, &name, &fault);
     }
     Ok(())
+}
+
+/// Returns true for a live job with an instance on each node.
+fn has_instances(record: &JobRecord) -> bool {
+    record.is_live() && record.lane == Lane::of_each_node()
 }
 
 /// Logs the reason why one instance is not as its job wants it. The other instances are planned all
@@ -173,13 +186,23 @@ async fn plan(
             // A paused instance of a job that is not paused was paused by its own name.
             if instance.is_paused
                 && record.paused_at.is_none()
-                && let Err(error) = job_operations::pause(store, &instance.name).await
+                && let Err(error) = pause_like_job(store, &instance.name).await
             {
                 faults.push((instance.name.clone(), error.to_string()));
             }
         }
     }
     Ok(faults)
+}
+
+/// Pauses an instance whose job is paused. If the job was resumed meanwhile, resumes the instance.
+async fn pause_like_job(store: &Store, name: &JobName) -> Result<(), OperationError> {
+    job_operations::pause(store, name).await?;
+    let job = store.read_job(&name.defined()).await?;
+    if job.is_some_and(|job| job.is_live() && job.paused_at.is_none()) {
+        job_operations::resume(store, name).await?;
+    }
+    Ok(())
 }
 
 impl Instance {
@@ -244,6 +267,13 @@ pub async fn apply_one(
 /// nodes themselves log the faults of their instances.
 async fn follow(store: &Store, host_zone: &Zone, job: &JobName) -> Result<(), StoreError> {
     let Some(record) = store.read_job(job).await? else { return Ok(()) };
+    // A run that the job still owed would run on any node.
+    if let Some(owed) = record.pending.as_ref().filter(|_| has_instances(&record)) {
+        match job_operations::cancel_run(store, owed, "the job runs on each node now").await {
+            Err(OperationError::Store(error)) if error.is_passing() => return Err(error),
+            Ok(_) | Err(_) => {}
+        }
+    }
     let live: BTreeSet<NodeName> =
         store.list_instances(job).await?.into_iter().map(|(node, _)| node).collect();
     let (now, nodes) = store.list_nodes().await?;

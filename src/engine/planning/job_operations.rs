@@ -4,9 +4,12 @@
 //! Each operation reads the job, computes the dates, and calls a script in Redis. If the script
 //! answers that the job changed meanwhile, the operation starts again from the reading.
 
+use std::collections::BTreeSet;
+
 use super::backfill_plan;
 pub use super::operation_error::OperationError;
 use super::passed_ranges::unrecorded;
+use crate::domain::explain::GONE_AFTER;
 use crate::domain::job::job_spec::gates_of;
 use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::{JobName, NodeName, RunId, RunKind};
@@ -19,8 +22,8 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::definition::Definition;
 use crate::engine::notification::notice_cleanup;
 use crate::store::{
-    CancelOrder, CancelReply, JobRecord, ManualReply, PauseReply, RemoveOrder, RemoveReply,
-    ResumeOrder, ResumeReply, SourceKind, StopRunning, Store, StoreError,
+    CancelOrder, CancelReply, JobRecord, ManualReply, NodeRecord, PauseReply, RemoveOrder,
+    RemoveReply, ResumeOrder, ResumeReply, SourceKind, StopRunning, Store, StoreError,
 };
 
 const ROUNDS: usize = 8;
@@ -339,12 +342,24 @@ async fn resume_one(
 }
 
 /// Adds a manual run of the job, due now, to the due set. A job with `on = "each-node"` gets a run
-/// on each of its nodes, all with the same due time. Returns no run if the job does not exist, or
-/// no node serves it.
+/// on each of its nodes that runs, all with the same due time. Returns no run if the job does not
+/// exist, or none of its nodes runs.
 pub async fn run_by_hand(store: &Store, name: &JobName) -> Result<Vec<RunId>, OperationError> {
     let (now, word) = (store.now().await?, random_word());
     let instances = instances_of(store, name).await?;
-    let names = if instances.is_empty() { vec![name.clone()] } else { instances };
+    let names = if instances.is_empty() {
+        vec![name.clone()]
+    } else {
+        let (now, nodes) = store.list_nodes().await?;
+        let is_there =
+            |node: &NodeRecord| node.last_seen.is_some_and(|at| now.since(at) < GONE_AFTER);
+        let present: BTreeSet<String> =
+            nodes.into_iter().filter(is_there).map(|node| node.name).collect();
+        let runs_now = |name: &JobName| {
+            name.instance().is_some_and(|(_, node)| present.contains(node.as_str()))
+        };
+        instances.into_iter().filter(runs_now).collect()
+    };
     let mut runs = Vec::new();
     for name in names {
         runs.extend(plant_run(store, RunId::manual(name, now, &word)?).await?);

@@ -15,3 +15,4 @@ pub(crate) mod reconciler;
 pub(crate) mod recurring_jobs;
 pub mod retry_order;
 pub(crate) mod unique_add;
+pub(crate) mod wanted_file;

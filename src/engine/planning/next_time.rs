@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::job_operations::random_word;
 use super::operation_error::OperationError;
-use crate::domain::name::names::{JobName, RunId};
+use crate::domain::name::names::{Fence, JobName, RunId};
 use crate::domain::time::duration::{format_duration, parse_duration};
 use crate::domain::time::human_time::parse_instant;
 use crate::domain::time::unix_millis::UnixMillis;
@@ -51,20 +51,33 @@ pub async fn set_next(
     store: &Store,
     name: &JobName,
     at: UnixMillis,
-    asked_by: Option<&RunId>,
+    asked_by: Option<(&RunId, Fence)>,
 ) -> Result<NextReply, OperationError> {
     let run = RunId::manual(name.clone(), at, &format!("{WORD}{}", random_word()))?;
     for _ in 0..ROUNDS {
         let Some(job) = store.read_job(name).await?.filter(JobRecord::is_live) else {
             return Ok(NextReply::Unknown);
         };
-        let group = Definition::of(job.clone()).ok().and_then(|job| job.spec.group);
+        let definition = Definition::of(job.clone()).ok();
+        if definition.as_ref().is_some_and(|definition| has_no_run_at(definition, at)) {
+            return Ok(NextReply::Unknown);
+        }
+        let group = definition.and_then(|job| job.spec.group);
         match store.set_next(&job, at, &run, group.as_ref(), asked_by).await? {
             NextReply::Stale => {}
             reply => return Ok(reply),
         }
     }
     Err(OperationError::Contended(name.clone()))
+}
+
+/// Returns true if the rules of the job allow no run at `at`: the job has only one time, has begun
+/// `max_runs` runs, or ends before `at`.
+fn has_no_run_at(definition: &Definition, at: UnixMillis) -> bool {
+    let Definition { record, spec, .. } = definition;
+    record.is_once && record.pending.is_none()
+        || definition.is_used_up()
+        || spec.shape.end.is_some_and(|end| end < at)
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@
 //! never reverts a later change of another source. A failed write is repeated.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tracing::{error, info, warn};
@@ -15,6 +15,7 @@ use super::instances;
 use super::job_operations;
 use super::planting;
 use super::planting::{Applied, Request};
+use super::wanted_file::{Removal, WantedFile, WantedJobs};
 use crate::config::StoredJob;
 use crate::domain::job::definition_text::definition_hash;
 use crate::domain::name::job_source::SourceName;
@@ -22,7 +23,7 @@ use crate::domain::name::names::JobName;
 use crate::domain::time::zone::Zone;
 use crate::engine::node_context::NodeContext;
 use crate::engine::status::node_health::NodeHealth;
-use crate::store::{RemoveReply, Section, SectionText, StoreError};
+use crate::store::{RemoveReply, Section, StoreError};
 
 /// The most jobs or sections written in one call.
 const BATCH: usize = 200;
@@ -32,52 +33,6 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 const NAME_TAKEN_AGAIN: Duration = Duration::from_secs(5);
 /// The interval at which the node checks that Redis still has all jobs of the file.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
-
-/// The choice of whether a file without any job removes all its earlier jobs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Removal {
-    /// The jobs are removed, because an operator asked to apply this empty file.
-    Allowed,
-    /// The jobs stay, because the file may have been emptied by accident.
-    Refused,
-}
-
-/// The part of this node's jobs file that Redis stores: its jobs, queues and groups.
-#[derive(Debug, Clone)]
-pub(crate) struct WantedJobs {
-    pub(crate) jobs: Arc<BTreeMap<JobName, StoredJob>>,
-    pub(crate) sections: BTreeMap<Section, SectionText>,
-    pub(crate) removal: Removal,
-}
-
-/// The latest content of the jobs file, or nothing before a file has been read.
-#[derive(Default)]
-pub(crate) struct WantedFile {
-    wanted: Mutex<Option<WantedJobs>>,
-    /// True if the file was read again since the last log line about applying the file.
-    is_new: AtomicBool,
-}
-
-impl WantedFile {
-    pub(crate) fn set(&self, wanted: WantedJobs) {
-        *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = Some(wanted);
-        self.is_new.store(true, Ordering::Release);
-    }
-
-    /// Returns true if a jobs file has been read.
-    pub(crate) fn is_reported(&self) -> bool {
-        self.get().is_some()
-    }
-
-    /// Returns the number of jobs in the file, or `None` before a file has been read.
-    pub(crate) fn jobs(&self) -> Option<usize> {
-        self.get().map(|wanted| wanted.jobs.len())
-    }
-
-    fn get(&self) -> Option<WantedJobs> {
-        self.wanted.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
 
 /// The loop that applies this node's jobs file to Redis.
 pub(crate) struct Reconciler {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::node_health::NodeHealth;
 use crate::engine::execution::running_leases::RunningLeases;
 use crate::engine::node_context::{NodeContext, Phase};
-use crate::engine::planning::reconciler::WantedFile;
+use crate::engine::planning::wanted_file::WantedFile;
 use crate::keeper::BootInstant;
 
 /// A view of a running node, usable from any thread without waiting.

@@ -6,7 +6,7 @@
 
 use super::job_records::JobRecord;
 use super::rev::Rev;
-use crate::domain::name::names::{GroupName, JobName, RunId};
+use crate::domain::name::names::{Fence, GroupName, JobName, RunId};
 use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
 use crate::domain::schedule::lateness::SkippedRange;
@@ -67,8 +67,9 @@ pub enum ResumeReply {
 /// The result of setting the time of a job's next run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NextReply {
-    /// The planned run does not start before the time.
-    Postponed(RunId),
+    /// The planned run does not start before the time. None if the end of the open run plans the
+    /// next run.
+    Postponed(Option<RunId>),
     /// A run was planned for the time, because no run was planned before it.
     Planted(RunId),
     /// The next turn of the group does not start before the time.
@@ -77,6 +78,8 @@ pub enum NextReply {
     Paused,
     /// The job does not exist, or is over.
     Unknown,
+    /// The run that asks has lost its lease.
+    Lost,
     /// The job changed since it was read.
     Stale,
 }
@@ -170,7 +173,7 @@ impl Store {
         at: UnixMillis,
         run: &RunId,
         group: Option<&GroupName>,
-        asked_by: Option<&RunId>,
+        asked_by: Option<(&RunId, Fence)>,
     ) -> Result<NextReply, StoreError> {
         self.note_lanes([&job.lane]).await?;
         let keys = &self.keys;
@@ -182,11 +185,16 @@ impl Store {
             .of_run(run)
             .of_job_lane(&job.lane)
             .key("old_run", old.map_or_else(|| keys.job(&job.name), |old| keys.run(old)))
+            .key(
+                "asking_run",
+                asked_by.map_or_else(|| keys.job(&job.name), |(run, _)| keys.run(run)),
+            )
             .arg("lane", job.lane.as_str())
             .optional("pending", job.pending.as_ref())
             .arg("at", at.as_i64())
             .optional("old", old)
-            .arg("asked_by", asked_by.map_or_else(|| user.to_owned(), ToString::to_string))
+            .arg("asked_by", asked_by.map_or_else(|| user.to_owned(), |(run, _)| run.to_string()))
+            .optional("asking_fence", asked_by.map(|(_, fence)| fence))
             .arg("by", user)
             .arg("gates", names_of(&gates))
             .gate_keys(keys, &gates);
@@ -199,11 +207,12 @@ impl Store {
             })
         };
         Ok(match word.as_str() {
-            "postponed" => NextReply::Postponed(id()?),
+            "postponed" => NextReply::Postponed(id().ok()),
             "planted" => NextReply::Planted(id()?),
             "turn" => NextReply::Turn(reply.text()?),
             "paused" => NextReply::Paused,
             "unknown" => NextReply::Unknown,
+            "lost" => NextReply::Lost,
             "stale" => NextReply::Stale,
             _ => return Err(reply.unknown()),
         })

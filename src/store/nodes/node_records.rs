@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use redis::Value;
 
+use crate::domain::explain::GONE_AFTER;
 use crate::domain::job::process_limits::{LimitKind, kinds_in, listed};
+use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::{Label, NodeName, QueueName};
 use crate::domain::queue::lane_serving::Serving;
 use crate::domain::time::unix_millis::UnixMillis;
@@ -253,13 +255,16 @@ impl Store {
         })
     }
 
-    /// Removes a node from the list of nodes at its ordinary stop.
+    /// Removes a node from the list of nodes at its ordinary stop. A node with instances of jobs
+    /// stays in the list as `stopped`.
     pub async fn leave_node(&self, node: &NodeName, incarnation: &str) -> Result<(), StoreError> {
         let call = self
             .call(&scripts::LEAVE_NODE)
             .key("node", self.keys.node(node))
+            .key("instances", self.keys.source(&SourceName::instances_on(node)))
             .arg("node_name", node.as_str())
-            .arg("incarnation", incarnation);
+            .arg("incarnation", incarnation)
+            .arg("gone_after_ms", millis(GONE_AFTER));
         let reply = self.link.invoke(&call).await?;
         if matches!(reply.word.as_str(), "left" | "another") {
             Ok(())

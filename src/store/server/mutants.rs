@@ -101,7 +101,7 @@ impl Mutant {
                 ("claim_runs", "if holder then return false end", ""),
                 (
                     "claim_runs",
-                    "if holder and (job_of(holder) == gate.of) ~= (job == gate.of) then return false end",
+                    "if holder and (defined_job(holder) == gate.of) ~= (defined_job(job) == gate.of) then return false end",
                     "",
                 ),
             ],

@@ -44,7 +44,7 @@ pub(super) fn outcome(facts: &Facts) -> Vec<Finding> {
 /// definition does not skip the run.
 pub(super) fn cause_of_skip(facts: &Facts, run: &RunFacts) -> Option<SkipCause> {
     let ((spec, timetable), job) = (facts.definition()?, facts.job.as_ref()?);
-    let set = job.next_set.as_ref().filter(|_| spec.group.is_none());
+    let set = job.next_set.as_ref();
     skip_cause(Due {
         timetable,
         since: job.since,

@@ -200,16 +200,20 @@ fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Finding>) {
         }
         Ok((spec, timetable)) => schedule(facts, job, spec, timetable),
     });
-    match &job.source {
-        Source::File(nodes) if !nodes.is_empty() => {
+    match (facts.name.instance(), &job.source) {
+        (Some((defined, node)), _) => {
+            let text = format!("This is job {defined} on node {node} (on = \"each-node\").");
+            found.push(finding("of_job", text));
+        }
+        (None, Source::File(nodes)) if !nodes.is_empty() => {
             found.push(finding(
                 "of_file",
                 format!("The job is defined in [jobs.{}] of {}.", facts.name, files(nodes)),
             ));
         }
-        Source::File(_) => {}
-        Source::Api if facts.added_later().is_some() => {}
-        Source::Api => {
+        (None, Source::File(_)) => {}
+        (None, Source::Api) if facts.added_later().is_some() => {}
+        (None, Source::Api) => {
             let (at, who) = job.created.clone().map_or((None, None), |(at, who)| (Some(at), who));
             let on = on(facts, at);
             found.push(finding(

@@ -90,6 +90,10 @@ fn rule(
     if default == Some(value) || facts.name.is_hidden() {
         return Some(Part::Rule.finding("default", format!("{key} = {value} is the default.")));
     }
+    if let Some((defined, _)) = facts.name.instance() {
+        let text = format!("{key} = {value}, set for job {defined}.");
+        return Some(Part::Rule.finding("set_for_job", text));
+    }
     Some(match &job.source {
         Source::File(nodes) => {
             let text = format!(

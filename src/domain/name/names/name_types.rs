@@ -248,6 +248,18 @@ impl Label {
 }
 
 impl NodeName {
+    /// Returns true for a name that no node can have: `each-node`, and the names of the kinds of
+    /// notices. Such a name would be ambiguous in `on`, or in the name of an instance.
+    pub fn is_reserved(&self) -> bool {
+        self.0 == "each-node" || NoticeKind::parse(&self.0).is_some()
+    }
+
+    /// Returns the name, with `-1` behind a reserved name.
+    #[must_use]
+    pub fn unreserved(self) -> Self {
+        if self.is_reserved() { Self(format!("{}-1", self.0)) } else { self }
+    }
+
     /// Returns the valid node name nearest to the name of a host: in lower case, with `-` for other
     /// characters. Returns `node` if no character is left.
     pub fn from_host_name(host: &str) -> Self {

@@ -82,7 +82,8 @@ impl Claimer {
             let mut overlap = definition.spec.overlap_on_time();
             if !due_run.run.is_manual() && !due_run.is_owed {
                 let mut dealt = Dealt::ToClaim;
-                match lateness::judge(due(&definition, &due_run.run, now, hints)) {
+                let decision = lateness::judge(due(&definition, &due_run.run, now, hints));
+                match without_successor_on_each_node(&definition, decision) {
                     Decision::Run { successor: next, is_missed } => {
                         successor =
                             far_plans::not_run_early(&self.node.store, &definition, next).await?;
@@ -162,6 +163,16 @@ impl Claimer {
 /// `hints`. Returns the due time of `run` if no such occurrence is known.
 fn taken_behind(run: &RunId, hints: &RunHints) -> UnixMillis {
     hints.occupied(run).map_or(run.due(), |taken| taken.max(run.due()))
+}
+
+/// Returns the decision about a run that the job owed before it had an instance on each node. Only
+/// the instances have further runs.
+fn without_successor_on_each_node(definition: &Definition, decision: Decision) -> Decision {
+    match decision {
+        _ if !definition.spec.is_on_each_node() => decision,
+        Decision::Run { .. } => Decision::Run { successor: None, is_missed: false },
+        Decision::Skip { last, count, .. } => Decision::Skip { last, count, successor: None },
+    }
 }
 
 /// Returns the facts by which `run` is judged on time, late or missed at `now`.

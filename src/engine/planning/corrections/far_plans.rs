@@ -262,6 +262,10 @@ fn ready_instead(
         // This run waits for its retry. The delay before the retry is counted again from now.
         return (from > latest).then(|| now.saturating_add(until.since(from)));
     }
+    // A run that was planned for a time that a run or an operator has set.
+    if definition.record.next_run.as_ref() == Some(&record.run) {
+        return (ready > latest.max(record.run.due())).then(|| record.run.due().max(now));
+    }
     // A run that was claimed before, a manual run, or a run that waited for an open run starts now.
     // Its job may start no other run before this run has ended.
     if record.fence.is_some() || record.run.is_manual() || record.waited_from.is_some() {

@@ -226,7 +226,7 @@ fn groups_and_explain_report_whose_turn_it_is_and_what_a_run_waits_for() {
     }
     let groups = ctl.run(&["groups", "--json"]).good().json();
     let turns: BTreeMap<_, _> = [
-        ("group", json!("turns")),
+        ("name", json!("turns")),
         ("turn", json!("ta")),
         ("waiting", json!(1)),
         ("mode", json!("alternate")),

@@ -178,3 +178,70 @@ fn a_job_with_named_nodes_runs_only_there() {
     let said = ctl.run(&["explain", "far"]).good();
     assert!(said.stdout.contains("node four does not run"), "{}", said.stdout);
 }
+
+#[test]
+fn a_job_that_gets_instances_while_it_is_due_has_no_further_run_of_its_own() {
+    let (redis, script) = (TestRedis::start(), Script::new());
+    let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
+    let node = ScriptedNode::on(&redis, &script).node("one").jobs("[queues.q]\n").start();
+    until("the queue is known", LONG, || {
+        Some(()).filter(|()| !eye.ask(eye.store().read_queues()).unwrap().is_empty())
+    });
+    ctl.run(&["queue", "pause", "q"]).good();
+    let add = |more: &[&str]| {
+        let words = ["add", "--name", "c", "--replace", "--every", "1s", "--queue", "q"];
+        ctl.run(&[&words[..], more, &["--shell", "true"]].concat()).good();
+    };
+    add(&[]);
+    let pending = eye.job("c").unwrap().pending.unwrap();
+    until("a run is due", LONG, || {
+        Some(()).filter(|()| eye.ask(eye.store().now()).unwrap() > pending.due())
+    });
+    add(&["--on", "each-node"]);
+    assert_eq!(eye.job("c").unwrap().pending, None);
+    let owed = eye.run(&pending.to_string()).unwrap();
+    assert_eq!(owed.reason.as_deref(), Some("the job runs on each node now"));
+    ctl.run(&["queue", "resume", "q"]).good();
+    eye.wait_for_history("c/one", 2);
+    assert_eq!(script.of("c").len(), 0, "{:?}", script.all());
+    node.wait_for_log("Run started.");
+}
+
+#[test]
+fn a_job_that_must_not_run_beside_a_job_on_each_node_waits_for_all_of_them() {
+    let (redis, script) = (TestRedis::start(), Script::new());
+    let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
+    script.set("hold", &[Act::GoOn]);
+    let toml = "[jobs.c]\non = \"each-node\"\nshell = \"hold\"\n\
+                [jobs.b]\nnot_while = [\"c\"]\nshell = \"true\"\n";
+    let _nodes = nodes(&redis, &script, toml);
+    wait_for_instances(&eye, "c", &NODES);
+    ctl.run(&["run", "c"]).good();
+    until("all nodes run it at once", LONG, || Some(()).filter(|()| script.all().len() == 3));
+    let run = ctl.run(&["run", "b"]).good().stdout.trim().to_owned();
+    until("the other job waits", LONG, || {
+        eye.run(&run).filter(|run| run.waiting_for.as_deref() == Some("job c"))
+    });
+    script.end("hold");
+    assert_eq!(eye.wait_for_history("b", 1)[0].state, RunState::Succeeded);
+}
+
+#[test]
+fn an_instance_is_no_job_to_cancel_and_no_node_has_a_reserved_name() {
+    let (redis, script) = (TestRedis::start(), Script::new());
+    let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
+    let toml = "[jobs.c]\nevery = \"1h\"\non = \"each-node\"\nshell = \"true\"\n";
+    let _nodes = nodes(&redis, &script, toml);
+    wait_for_instances(&eye, "c", &NODES);
+    ctl.run(&["cancel", "c/one"]).refused(4, &["job c/one is the instance of job c on one node"]);
+    // A lost entry of the index removes no instance.
+    let mut connection = redis.connection();
+    let _: i64 = redis::cmd("DEL").arg("{schedd}:job_gates").query(&mut connection).unwrap();
+    ctl.run(&["add", "--name", "x", "--in", "1h", "--shell", "true"]).good();
+    let checked = ctl.run(&["doctor"]).stdout;
+    assert!(checked.contains("job_gates"), "{checked}");
+    ctl.run(&["doctor", "--fix"]);
+    for node in NODES {
+        assert!(eye.job(&format!("c/{node}")).unwrap().is_live());
+    }
+}

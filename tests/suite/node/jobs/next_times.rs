@@ -107,8 +107,63 @@ fn groups_shows_the_planned_time_of_each_member_and_of_the_turn() {
     assert_eq!((&group()["members"], &group()["next_turn"]), (&members, &json!(due("a"))));
     let said = ctl.run(&["next", "a", "--set", "20h"]).good();
     assert!(said.stdout.starts_with("job a: the next turn of group g is at "), "{}", said.stdout);
-    let set = eye.job("a").unwrap().next_set.unwrap().0.to_string();
-    assert_eq!((&group()["not_before"], &group()["next_turn"]), (&json!(set), &json!(set)));
+    let shown = group();
+    assert!(shown["not_before"].is_string(), "{shown}");
+    assert_eq!(shown["not_before"], shown["next_turn"]);
     let table = ctl.run(&["groups"]).good().stdout;
     assert!(table.contains("GROUP  MEMBER  NEXT\ng      a       "), "{table}");
+}
+
+#[test]
+fn a_set_time_outlasts_a_restart_of_the_node_and_a_check() {
+    let (redis, script) = (TestRedis::start(), Script::new());
+    let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
+    let toml = "[jobs.hand]\nshell = \"true\"\n[jobs.hourly]\nevery = \"1h\"\nshell = \"true\"\n";
+    let mut node = ScriptedNode::on(&redis, &script).node("one").jobs(toml).start();
+    until("the jobs are there", LONG, || eye.job("hand").and(eye.job("hourly")));
+    let extra = ctl.run(&["next", "hand", "--set", "2h", "--json"]).good().json();
+    ctl.run(&["next", "hourly", "--set", "3h"]).good();
+    let scores = || {
+        let mut connection = redis.connection();
+        let due: Vec<(String, i64)> = redis::cmd("ZRANGE")
+            .arg("{schedd}:due:default")
+            .arg(0)
+            .arg(-1)
+            .arg("WITHSCORES")
+            .query(&mut connection)
+            .unwrap();
+        due
+    };
+    let before = scores();
+    assert!(before.iter().any(|(run, _)| extra["run_id"] == json!(run)), "{before:?} {extra}");
+    node.stop();
+    node.start_again();
+    node.wait_for_log("All jobs of the jobs file are applied");
+    let checked = ctl.run(&["doctor", "--fix"]).stdout;
+    assert!(checked.contains("no findings"), "{checked}");
+    assert_eq!(scores(), before);
+    assert!(script.all().is_empty());
+}
+
+#[test]
+fn a_postponed_run_is_not_too_late_for_its_rules() {
+    let (redis, script) = (TestRedis::start(), Script::new());
+    let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
+    let _node = ScriptedNode::on(&redis, &script).start();
+    // Two seconds after an occurrence, of which there is one each 5 s.
+    eye.add(&json!({
+        "name": "j", "every": "5s", "shell": "true", "skip_if_late": "1s",
+        "catch_up": {"mode": "skip"}, "late_after": "1s"
+    }));
+    eye.wait_for_history("j", 1);
+    let pending = eye.job("j").unwrap().pending.unwrap();
+    let at = (pending.due().as_i64() + 2_500) as u64;
+    let at = std::time::UNIX_EPOCH + std::time::Duration::from_millis(at);
+    let text = chrono::DateTime::<chrono::Utc>::from(at).to_rfc3339();
+    ctl.run(&["next", "j", "--set", &text]).good();
+    let run = until("the run has ended", LONG, || eye.run(&pending.to_string()));
+    let run = until("the run has ended", LONG, || {
+        eye.run(&run.run.to_string()).filter(|run| run.state.is_final())
+    });
+    assert_eq!(run.state, RunState::Succeeded, "{run:?}");
 }

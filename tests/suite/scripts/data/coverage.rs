@@ -514,6 +514,7 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("set_next", "turn", "the_next_turn_of_a_group_waits_for_the_time_that_was_set"),
     ("set_next", "paused", "a_time_for_a_paused_ended_or_changed_job_changes_nothing"),
     ("set_next", "unknown", "a_time_for_a_paused_ended_or_changed_job_changes_nothing"),
+    ("set_next", "lost", "a_run_that_lost_its_lease_sets_no_time"),
     ("set_next", "stale", "a_time_for_a_paused_ended_or_changed_job_changes_nothing"),
     ("set_queue", "set", "what_is_set_by_hand_holds_until_somebody_edits_the_section"),
     ("set_queue", "unknown", "a_queue_nobody_declared_is_unknown"),
