@@ -91,7 +91,7 @@ const OTHER_VERBS: &[(&[&str], &str)] = &[
         "schedctl add --replace --name JOB, or schedctl apply FILE",
     ),
     (&["validate", "lint", "verify", "test"], "schedctl check FILE"),
-    (&["reload", "import", "load", "sync"], "schedctl apply FILE, or systemctl reload schedd"),
+    (&["reload", "load", "sync"], "schedctl apply FILE, or systemctl reload schedd"),
     (&["why", "reason"], "schedctl explain JOB"),
     (&["upcoming", "when", "list-timers", "preview"], "schedctl next JOB"),
     (&["dead", "failed", "failures"], "schedctl history --dead"),

@@ -90,7 +90,7 @@ mod tests {
         let day = Duration::from_secs(86_400);
         let read = |text: &str| read_next(text, now, &zone, day);
         assert_eq!(read("5m"), Ok(now.saturating_add(Duration::from_secs(300))));
-        assert_eq!(read("2026-09-21T14:00:00Z").unwrap().as_i64(), 1_789_999_200_000);
+        assert_eq!(read("2026-09-21T15:00:00Z").unwrap().as_i64(), 1_790_002_800_000);
         assert!(read("2d").unwrap_err().contains("next_within = \"1d\""));
         assert!(read("2026-01-01T00:00:00Z").unwrap_err().contains("is past"));
         assert!(read("soon").unwrap_err().contains("soon"));

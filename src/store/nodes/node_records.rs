@@ -261,7 +261,7 @@ impl Store {
         let call = self
             .call(&scripts::LEAVE_NODE)
             .key("node", self.keys.node(node))
-            .key("instances", self.keys.source(&SourceName::instances_on(node)))
+            .key("source", self.keys.source(&SourceName::instances_on(node)))
             .arg("node_name", node.as_str())
             .arg("incarnation", incarnation)
             .arg("gone_after_ms", millis(GONE_AFTER));

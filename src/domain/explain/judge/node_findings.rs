@@ -214,14 +214,13 @@ fn obstacle(event: &NodeEvent) -> NodeFact {
             format!("found queue {queue} at its rate limit{}", known(" (", rate, ")"))
         }
         NodeEventKind::Restoring => {
-            after = ", because Redis had lost data and nodes restored records from their journals"
-                .to_owned();
+            ", because Redis had lost data and nodes restored records from their journals"
+                .clone_into(&mut after);
             "started no runs".to_owned()
         }
         NodeEventKind::NewServer => {
-            after =
-                ", because Redis had been restarted or replaced and nodes checked for lost data"
-                    .to_owned();
+            ", because Redis had been restarted or replaced and nodes checked for lost data"
+                .clone_into(&mut after);
             "started no runs".to_owned()
         }
         NodeEventKind::AtLimit { why } => {
@@ -229,7 +228,7 @@ fn obstacle(event: &NodeEvent) -> NodeFact {
             "claimed no runs".to_owned()
         }
         NodeEventKind::ClaimsSuspended => {
-            after = ", because its keeper was not ready".to_owned();
+            ", because its keeper was not ready".clone_into(&mut after);
             "claimed no runs".to_owned()
         }
         _ => "could not reach Redis".to_owned(),

@@ -157,7 +157,7 @@ fn a_postponed_run_is_not_too_late_for_its_rules() {
     }));
     eye.wait_for_history("j", 1);
     let pending = eye.job("j").unwrap().pending.unwrap();
-    let at = (pending.due().as_i64() + 2_500) as u64;
+    let at = (pending.due().as_i64() + 2_500).cast_unsigned();
     let at = std::time::UNIX_EPOCH + std::time::Duration::from_millis(at);
     let text = chrono::DateTime::<chrono::Utc>::from(at).to_rfc3339();
     ctl.run(&["next", "j", "--set", &text]).good();
