@@ -33,7 +33,7 @@ use super::global::Global;
 use super::next::zone_of;
 use super::render::{Console, rfc3339, shown, zone_of_job};
 use super::runs::run_verb::{WaitingForRun, wait_for};
-use super::state::node_presence::warn_if_none_runs;
+use super::state::node_presence::warn_if_none_takes;
 use crate::config::NamedJob;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::schedule::schedule_form::Schedule;
@@ -121,7 +121,7 @@ pub(crate) async fn add(
             "no time given: job {name} runs only by schedctl run {name}; now: --in 0s"
         ));
     }
-    warn_if_none_runs(&store, console).await;
+    warn_if_none_takes(&store, &job.spec.lane_in(job.spec.queue.clone()), console).await;
     // Only the instances of a job on each node have runs.
     let own_due = next_due.filter(|_| !job.spec.is_on_each_node());
     let run = own_due.map(|due| RunId::regular(name.clone(), due));

@@ -1,6 +1,8 @@
 //! The presence of nodes: a schedd that runs, or a warning that none does.
 
 use crate::cli::render::{Console, Relative};
+use crate::domain::queue::lane::Lane;
+use crate::domain::queue::lane_serving::{Serving, Unserved};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::GONE_AFTER;
 use crate::store::{NodeRecord, Store};
@@ -10,11 +12,26 @@ pub(crate) fn is_present(node: &NodeRecord, now: UnixMillis) -> bool {
     node.last_seen.is_some_and(|seen| now.since(seen) <= GONE_AFTER)
 }
 
-/// Prints a warning if no schedd runs, unless `--quiet` is given. A failed read is ignored, because the verb itself reports an
-/// outage of Redis.
+/// Returns the queues and labels that each present node serves.
+pub(crate) fn serving(nodes: &[NodeRecord], now: UnixMillis) -> Vec<Serving> {
+    nodes.iter().filter(|node| is_present(node, now)).map(|node| node.serving.clone()).collect()
+}
+
+/// Prints a warning if no schedd runs, unless `--quiet` is given. A failed read is ignored, because
+/// the verb itself reports an outage of Redis.
 pub(crate) async fn warn_if_none_runs(store: &Store, console: &mut Console) {
     if let Ok((now, nodes)) = store.list_nodes().await {
         warn_if_none_of(&nodes, now, store, console);
+    }
+}
+
+/// Prints a warning if no schedd runs, or if no schedd that runs takes runs of the lane. Prints
+/// nothing if `--quiet` is given. A failed read is ignored.
+pub(crate) async fn warn_if_none_takes(store: &Store, lane: &Lane, console: &mut Console) {
+    let Ok((now, nodes)) = store.list_nodes().await else { return };
+    warn_if_none_of(&nodes, now, store, console);
+    if let Some(why) = Unserved::of(lane, &serving(&nodes, now)) {
+        console.warn(&format!("{why}; runs of the job wait for such a node"));
     }
 }
 

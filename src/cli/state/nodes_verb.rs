@@ -12,7 +12,6 @@ use crate::cli::global::Global;
 use crate::cli::render::{Cell, Colour, Console, Relative, Table, labels_json, shown};
 use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::{JobName, Label, QueueName};
-use crate::domain::queue::lane_serving::Serving;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 use crate::store::{NodeRecord, Store};
@@ -102,11 +101,6 @@ fn labels(node: &NodeRecord) -> String {
 /// if the node claims runs or is gone.
 fn at_limit(node: &NodeRecord, now: UnixMillis) -> Option<&(String, UnixMillis)> {
     node.at_limit.as_ref().filter(|_| is_present(node, now))
-}
-
-/// Returns the queues and labels that each present node serves.
-pub(crate) fn serving(nodes: &[NodeRecord], now: UnixMillis) -> Vec<Serving> {
-    nodes.iter().filter(|node| is_present(node, now)).map(|node| node.serving.clone()).collect()
 }
 
 /// Returns the source names of the nodes' jobs files.

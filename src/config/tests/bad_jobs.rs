@@ -498,7 +498,10 @@ fn nodes_of_a_job_are_refused_if_no_node_can_be_meant() {
         ("on = ['each-node', 'b']", "wanted names of nodes, or only \"each-node\""),
         ("on = ['a','b','c','d','e','f','g','h','i']", "found 9 nodes, wanted at most 8"),
         ("max_parallel = 2", "jobs.a.max_parallel: found max_parallel without on = \"each-node\""),
-        ("max_parallel = 0\non = 'each-node'", "jobs.a.max_parallel: found integer 0, wanted an integer from 1 to"),
+        (
+            "max_parallel = 0\non = 'each-node'",
+            "jobs.a.max_parallel: found integer 0, wanted an integer from 1 to",
+        ),
         (
             "at = '2099-01-01T00:00:00Z'\non = 'each-node'",
             "jobs.a.at: found at with on = \"each-node\"",
