@@ -19,14 +19,16 @@ use crate::support::host::program::{copy_program, write_program};
 #[tokio::test]
 async fn the_exit_code_and_the_output_are_the_jobs_own() {
     let bench = Bench::start().await;
-    let (outcome, output) = bench.run(&shell("echo out; echo err >&2; exit 3")).await;
+    let (mut outcome, output) = bench.run(&shell("echo out; echo err >&2; exit 3")).await;
+    assert!(outcome.resources.take().is_some());
     assert_eq!(
         outcome,
         AttemptOutcome { exit_code: Some(3), ..AttemptOutcome::bare(Ending::Failed) }
     );
     assert_eq!(output.snapshot().stream(ExcerptStream::Stdout), b"out\n");
     assert_eq!(output.snapshot().stream(ExcerptStream::Stderr), b"err\n");
-    let (outcome, _) = bench.run(&shell("true")).await;
+    let (mut outcome, _) = bench.run(&shell("true")).await;
+    assert!(outcome.resources.take().is_some());
     assert_eq!(
         outcome,
         AttemptOutcome { exit_code: Some(0), ..AttemptOutcome::bare(Ending::Succeeded) }
@@ -37,7 +39,8 @@ async fn the_exit_code_and_the_output_are_the_jobs_own() {
 #[tokio::test]
 async fn a_signal_is_reported_as_a_signal_and_not_as_137() {
     let bench = Bench::start().await;
-    let (outcome, _) = bench.run(&shell("kill -9 $$")).await;
+    let (mut outcome, _) = bench.run(&shell("kill -9 $$")).await;
+    assert!(outcome.resources.take().is_some());
     let wanted = AttemptOutcome { signal: Some(9), ..AttemptOutcome::failed("signal 9 (KILL)") };
     assert_eq!(outcome, wanted);
 }

@@ -140,7 +140,7 @@ impl Scene {
         self.look("rerun --wait", &["rerun", "tick@last", "--wait"]);
         self.look("next --set", &["next", "ga", "--set", "1h"]);
         self.look_at("list");
-        for job in ["tick", "sweep", "bad", "ga", "later"] {
+        for job in ["tick", "sweep", "bad", "ga", "pace", "later"] {
             self.look("show JOB", &["show", job]);
         }
         self.look("show RUN", &["show", "bad@last"]);
