@@ -193,10 +193,10 @@ fn verbs_warn_on_standard_error_while_no_schedd_runs() {
         let quiet = bench.ctl.run(verb).good();
         assert!(!quiet.stderr.contains("no schedd"), "{verb:?} {quiet:?}");
     }
-    let lone = ["add", "--name", "c", "--in", "1h", "--on", "nowhere", "--", "x"];
+    let stray = ["add", "--name", "c", "--in", "1h", "--on", "nowhere", "--", "x"];
     let words = "warning: node nowhere does not run, or does not serve this queue";
-    let lone = bench.ctl.run(&lone).good();
-    assert!(lone.stderr.contains(words), "{lone:?}");
+    let stray = bench.ctl.run(&stray).good();
+    assert!(stray.stderr.contains(words), "{stray:?}");
     let () = redis::cmd("ZADD")
         .arg("{schedd}:nodes")
         .arg(1_000_000_000_000_i64)
