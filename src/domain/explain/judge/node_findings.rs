@@ -10,7 +10,7 @@ use crate::domain::explain::explain_words::{from_to, list, time_down};
 use crate::domain::explain::facts::{Facts, NodeFacts, ON_TIME, RunFacts, Subject};
 use crate::domain::explain::finding::{Finding, Part};
 use crate::domain::job::audit_entry::AuditEntry;
-use crate::domain::name::names::{Label, RunKind};
+use crate::domain::name::names::{Label, NodeName, RunKind};
 use crate::domain::queue::lane::Lane;
 use crate::domain::queue::lane_serving::Serving;
 use crate::domain::run::node_event::{NodeEvent, NodeEventKind, step_text};
@@ -241,6 +241,10 @@ fn obstacle(event: &NodeEvent) -> NodeFact {
 fn not_served(serving: &Serving, lane: &Lane) -> Option<String> {
     if !serving.takes_queue(lane.queue()) {
         return Some(format!("it does not serve queue {}", lane.queue()));
+    }
+    if !lane.is_for_node(&serving.labels) {
+        let nodes: Vec<&str> = lane.nodes().iter().map(NodeName::as_str).collect();
+        return Some(format!("only {} may take it", nodes.join(", ")));
     }
     let missing: Vec<&str> =
         lane.requires().difference(&serving.labels).map(Label::as_str).collect();

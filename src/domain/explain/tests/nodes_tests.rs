@@ -96,6 +96,8 @@ fn a_node_says_what_kept_it_from_claiming() {
     }
     on(vec![serving(None)], requiring("default+eu,gpu"))
         .says("not_serving", "Node n1 does not take the run: it does not have the labels eu, gpu.");
+    on(vec![serving(None)], requiring("default=n2,n3"))
+        .says("not_serving", "Node n1 does not take the run: only n2, n3 may take it.");
     on(vec![serving(Some("mail"))], requiring("default!5"))
         .says("not_serving", "Node n1 does not take the run: it does not serve queue default.");
 }
