@@ -86,6 +86,12 @@ impl RunName {
                     let pending = live.into_iter().filter_map(|(_, record)| record.pending);
                     planned = pending.min_by_key(|run| (run.due(), run.job().clone()));
                 }
+                if let Some(extra) = record.next_run {
+                    let stored = store.read_run(&extra).await?;
+                    if stored.is_some_and(|run| run.state == RunState::Scheduled) {
+                        planned = planned.into_iter().chain([extra]).min_by_key(RunId::due);
+                    }
+                }
                 planned.ok_or_else(|| {
                     CliFailure::NotFound(format!("job {job} has no planned run{why}"))
                 })

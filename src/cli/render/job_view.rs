@@ -197,7 +197,14 @@ impl JobView {
 
     /// Returns the due time of the job's planned run, or `None` if no run is planned.
     pub(crate) fn next_due(&self) -> Option<UnixMillis> {
-        self.record.pending.as_ref().map(RunId::due)
+        self.record.pending.iter().chain(self.extra_run()).map(RunId::due).min()
+    }
+
+    /// Returns the run that was planned for a set time, beside the schedule. Returns `None` if
+    /// there is none, or if it has ended.
+    fn extra_run(&self) -> Option<&RunId> {
+        let has_ended = |run: &RunId| self.last.as_ref().is_some_and(|last| last.run >= *run);
+        self.record.next_run.as_ref().filter(|run| !has_ended(run))
     }
 
     /// Returns true if the tags of the job match all filters.
@@ -212,10 +219,8 @@ impl JobView {
         let retry = self.retry.iter().map(|retry| (retry.at, &retry.run));
         let not_before = self.record.next_set.as_ref().map(|(at, _)| *at);
         let start = |run: &RunId| not_before.map_or(run.due(), |at| run.due().max(at));
-        let has_ended = |run: &&RunId| self.last.as_ref().is_some_and(|last| last.run >= **run);
-        let extra = self.record.next_run.iter().filter(|run| !has_ended(run));
         retry
-            .chain(extra.map(|run| (run.due(), run)))
+            .chain(self.extra_run().map(|run| (run.due(), run)))
             .chain(self.record.pending.iter().map(|run| (start(run), run)))
             .min_by_key(|(at, _)| *at)
     }

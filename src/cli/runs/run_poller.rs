@@ -9,7 +9,7 @@ use crate::cli::failure::CliFailure;
 use crate::cli::jobs::target::known_run;
 use crate::cli::render::Console;
 use crate::domain::name::names::RunId;
-use crate::store::{RunRecord, Store};
+use crate::store::{JobRecord, RunRecord, Store};
 
 /// The longest outage of Redis that is tolerated.
 const AWAY_AT_MOST: Duration = Duration::from_secs(30);
@@ -41,12 +41,10 @@ impl RunPoller {
         match known_run(store, run).await {
             Ok(record) => {
                 self.answered();
-                let gone = || {
-                    CliFailure::Failed(format!(
-                        "run {run} is no longer stored, so its end is not known"
-                    ))
-                };
-                record.map(|record| PolledRun::Run(Box::new(record))).ok_or_else(gone)
+                match record {
+                    Some(record) => Ok(PolledRun::Run(Box::new(record))),
+                    None => Err(gone(store, run).await),
+                }
             }
             Err(failure) => {
                 let unknown =
@@ -83,5 +81,22 @@ impl RunPoller {
     /// Records that Redis answered, which ends an outage.
     pub(crate) fn answered(&mut self) {
         self.away_since = None;
+    }
+}
+
+/// Returns the error for a run that is not stored. A change of a one-shot plans another run in its
+/// place.
+async fn gone(store: &Store, run: &RunId) -> CliFailure {
+    let job = run.job();
+    match store.read_job(job).await {
+        Ok(Some(JobRecord { is_once: true, pending: Some(other), .. })) if other != *run => {
+            CliFailure::Conflict(format!(
+                "run {run} is not planned any more: job {job} was changed, and its run is now {other}"
+            ))
+        }
+        Err(error) => error.into(),
+        Ok(_) => {
+            CliFailure::Failed(format!("run {run} is no longer stored, so its end is not known"))
+        }
     }
 }

@@ -173,7 +173,7 @@ pub(crate) const KEY_FLAGS: &[KeyFlag] = flags! {
         "kill-grace" => "kill_grace", Duration, "DURATION";
         /// Maximum number of retries after a failed attempt [default: 0]
         "retry" => "retry.limit", Whole, "N";
-        /// Delay before the first retry [default: 10s]
+        /// Delay before the first retry, less a random part of up to half [default: 10s]
         "retry-delay" => "retry.delay", Duration, "DURATION", with "retry";
         /// Growth of the retry delay: fixed, linear or exponential [default: exponential]
         "retry-backoff" => "retry.backoff", Text, "HOW", with "retry";

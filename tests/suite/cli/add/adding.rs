@@ -13,6 +13,7 @@ use schedd::store::{Existing, SourceKind};
 use crate::cli::Bench;
 use crate::support::ctl::{Finished, Schedctl};
 use crate::support::eye::Eye;
+use crate::support::wait::{LONG, until};
 
 #[test]
 fn a_job_is_added_under_its_name_and_under_a_drawn_one() {
@@ -98,6 +99,19 @@ fn an_add_that_waits_ends_as_the_planned_run_did() {
     let late = add(&["--name", "far", "--in", "1h", "--wait-timeout", "300ms"]);
     assert_eq!(late.code, 124, "{late:?}");
     bench.ctl.run(&["show", "far"]).good();
+
+    // Another add moves the job: the awaited run is no failure, but it is not planned any more.
+    let moved = ["add", "--name", "moved", "--replace", "--in", "1h", "--shell", "x"];
+    let mut command = bench.ctl.command(&[&moved[..], &["--wait"]].concat());
+    let waiter = command.stderr(Stdio::piped()).spawn().unwrap();
+    until("the job is there", LONG, || {
+        Some(()).filter(|()| bench.ctl.run(&["show", "moved"]).code == 0)
+    });
+    bench.ctl.run(&moved).good();
+    let ended = waiter.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(4), "{ended:?}");
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert!(said.contains("job moved was changed, and its run is now moved@"), "{said}");
 }
 
 #[test]

@@ -122,6 +122,10 @@ fn a_set_time_outlasts_a_restart_of_the_node_and_a_check() {
     let mut node = ScriptedNode::on(&redis, &script).node("one").jobs(toml).start();
     until("the jobs are there", LONG, || eye.job("hand").and(eye.job("hourly")));
     let extra = ctl.run(&["next", "hand", "--set", "2h", "--json"]).good().json();
+    let listed = ctl.run(&["list", "hand", "--json"]).good().json();
+    assert_eq!(listed[0]["next_due"], extra["next_due"], "{listed}");
+    let shown = ctl.run(&["show", "hand@next", "--json"]).good().json();
+    assert_eq!(shown["run_id"], extra["run_id"], "{shown}");
     ctl.run(&["next", "hourly", "--set", "3h"]).good();
     let scores = || {
         let mut connection = redis.connection();
