@@ -113,7 +113,13 @@ async fn retry_run(store: &Store, run: &RunId) -> Result<RetryOutcome, CliFailur
             format!("run {run} is not changed: the run has not ended, or was already retried"),
         )),
         RetryReply::Over { state, at } => {
-            Err(not_dead(run, &state, at, &format!("run it again with schedctl rerun {run}")))
+            let is_live = store.read_job(job).await?.is_some_and(|job| job.is_live());
+            let advice = if is_live {
+                format!("run it again with schedctl rerun {run}")
+            } else {
+                format!("add job {job} again to run it again")
+            };
+            Err(not_dead(run, &state, at, &advice))
         }
         RetryReply::Gone(how) => {
             let how = how.map_or_else(String::new, |how| format!(" ({how})"));

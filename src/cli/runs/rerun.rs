@@ -64,12 +64,12 @@ async fn gone(store: &Store, run: &RunId) -> CliFailure {
         Ok(Some(record)) if !record.is_live() => {
             let how = record.ended.unwrap_or_default();
             CliFailure::Conflict(format!(
-                "run {run} cannot be run again: job {job} is over ({how}); add the job again, then rerun"
+                "run {run} cannot be run again: job {job} is over ({how}); add the job again, at the time when it is to run"
             ))
         }
         Ok(Some(_)) => no_such_job(store, job).await,
         Ok(None) => CliFailure::Conflict(format!(
-            "run {run} cannot be run again: job {job} no longer exists; add the job again, then rerun"
+            "run {run} cannot be run again: job {job} no longer exists; add the job again, at the time when it is to run"
         )),
     }
 }

@@ -309,20 +309,29 @@ impl Folded {
         self.versions.has(run.due()) && self.is_full(range, self.total_in(range, recorded), 0)
     }
 
-    /// Returns the number of occurrences that are counted between the ends of `range`.
+    /// Returns the number of occurrences that are counted between the ends of `range`. A range that
+    /// only overlaps `range` counts by its ends there, because they certainly belong to it.
     fn total_in(&self, range: &LedgerRange, recorded: Recorded<'_>) -> u64 {
-        let is_within = |from: UnixMillis, to: UnixMillis| range.from <= from && to <= range.to;
-        let ranges = self.ledger.ranges.iter().filter(|other| is_within(other.from, other.to));
-        let in_ledger: u64 = ranges.map(|other| other.count).fold(0, u64::saturating_add);
+        let is_in = |at: UnixMillis| range.from <= at && at <= range.to;
+        let is_end = |at: UnixMillis| u64::from(is_in(at) && self.versions.has(at));
+        let in_ledger =
+            self.ledger.ranges.iter().map(|other| match (is_in(other.from), is_in(other.to)) {
+                (true, true) => other.count,
+                (true, false) => is_end(other.from),
+                (false, _) => is_end(other.to),
+            });
+        let in_ledger = in_ledger.fold(0, u64::saturating_add);
         let records = recorded.dues.range(range.from..=range.to).count();
-        let skipped_ranges = recorded
-            .skipped_ranges
-            .iter()
-            .map(|kept| kept.skipped_range)
-            .filter(|one| is_within(one.first, one.last));
-        let behind_them = skipped_ranges
-            .map(|skipped_range| skipped_range.count.saturating_sub(1))
-            .fold(0, u64::saturating_add);
+        // The first occurrence of a skipped range has a run record.
+        let behind_them = recorded.skipped_ranges.iter().map(|kept| {
+            let skipped_range = kept.skipped_range;
+            match (is_in(skipped_range.first), is_in(skipped_range.last)) {
+                (true, true) => skipped_range.count.saturating_sub(1),
+                (true, false) => 0,
+                (false, _) => is_end(skipped_range.last),
+            }
+        });
+        let behind_them = behind_them.fold(0, u64::saturating_add);
         in_ledger
             .saturating_add(behind_them)
             .saturating_add(u64::try_from(records).unwrap_or(u64::MAX))

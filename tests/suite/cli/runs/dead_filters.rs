@@ -112,9 +112,15 @@ fn those_a_filter_picks_are_retried_oldest_first_and_a_dry_run_changes_nothing()
 fn every_run_named_is_tried_and_what_cannot_be_is_said_with_what_to_do() {
     let (bench, [f, t, l, s]) = scene();
     let several = bench.ctl.run(&["retry", &f, &s, &t]);
-    several.refused(4, &[&s, "succeeded", &format!("run it again with schedctl rerun {s}")]);
+    several.refused(4, &[&s, "succeeded", "add job s again"]);
     assert_eq!(several.stdout, format!("run {f} is ready again\nrun {t} is ready again\n"));
     bench.ctl.run(&["retry", "l@9"]).refused(3, &["no run l@9"]);
+    bench.add(&["--name", "live", "--every", "1h", "--", "x"]);
+    bench.ctl.run(&["run", "live"]).good();
+    let claim = bench.node.claim("live");
+    bench.node.finish(&claim, RunState::Succeeded, &[]);
+    let advice = format!("run it again with schedctl rerun {}", claim.run);
+    bench.ctl.run(&["retry", "live@last"]).refused(4, &[&advice]);
     bench.ctl.run(&["retry", "nosuch@1"]).refused(3, &["nosuch"]);
     bench.ctl.run(&["retry"]).refused(2, &["ids of runs, or --dead", "schedctl retry --help"]);
     bench.ctl.run(&["retry", &l, "--dead"]).refused(2, &["--dead"]);

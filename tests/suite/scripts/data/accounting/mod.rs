@@ -190,3 +190,23 @@ fn each_occurrence_of_a_job_stands_in_exactly_one_place_whatever_is_done_to_it()
         runtime.block_on(play(rules, &steps));
     });
 }
+
+#[tokio::test]
+async fn a_given_back_run_leaves_a_range_that_overlaps_another() {
+    let mut play = Play::begin(json!({"overlap": "skip", "catch_up": {"mode": "skip"}})).await;
+    for step in [
+        Step::Advance(119_998),
+        Step::Claim,
+        Step::Advance(119_998),
+        Step::EditSchedule(1),
+        Step::Advance(370_998),
+        Step::Claim,
+        Step::Trim(0),
+    ] {
+        Box::pin(play.step(&step)).await;
+    }
+    let reported = play.reported_in_ranges().await;
+    Box::pin(play.step(&Step::GiveBack(19))).await;
+    assert_eq!((play.given_back.len(), play.reported_in_ranges().await), (1, reported - 1));
+    play.assert_accounted().await;
+}
