@@ -123,10 +123,13 @@ fn show_aligns_the_texts_behind_all_labels() {
         "true",
         "--done-check",
         "true",
+        "--on",
+        "n1",
         "--",
         "x",
     ]);
     let text = bench.ctl.run(&["show", "a"]).good().stdout;
+    assert_eq!(text.matches("n1").count(), 1, "{text}");
     for label in ["clock changes", "on recovered", "must start", "done check", "job"] {
         let line = text.lines().find(|line| line.starts_with(label)).expect(label);
         let (label, rest) = line.split_at(14);
