@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::domain::name::names::JobName;
 
-/// Words that only prepare or guard the command proper.
+/// Shell words that say nothing about the purpose of a line, so no job is named after them.
 const GUARDS: &str = "[ [[ ! test cd command sleep true false : export set umask . source if while for case fi done esac";
-/// Words that begin another command behind them.
+/// Shell words that are followed by a command.
 const OPENERS: &str = "if then else elif while until do ! { ( exec time nohup setsid";
 /// Programs that start the program named behind their options. The number counts the arguments that
 /// come before that program. The letters are options with a value.

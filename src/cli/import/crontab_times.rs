@@ -96,7 +96,7 @@ impl CrontabTimes {
         let is_correction = (step - 1).abs() >= CORRECTION;
         let skipped = |back: i64| now.shown.checked_sub(jiff::Span::new().minutes(back));
         if !self.is_wild && !is_correction {
-            // A line of fixed times catches up what the clock left out.
+            // When the clock was set forward, cron runs a line without wildcards for the skipped minutes.
             if (1..step).filter_map(|back| skipped(back).ok()).any(|shown| self.is_due(shown)) {
                 return true;
             }

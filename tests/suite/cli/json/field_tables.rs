@@ -140,8 +140,7 @@ impl FieldTables {
         self.documents.keys().map(String::as_str)
     }
 
-    /// Returns the rows of the table of documents, and the objects, that no document was compared
-    /// with.
+    /// Returns the verbs and the objects of the page that the test met in no document.
     pub(super) fn unseen(&self) -> Vec<String> {
         let (verbs, objects) = (self.seen_verbs.borrow(), self.seen_objects.borrow());
         let mut all = Vec::new();
