@@ -71,7 +71,8 @@ pub(crate) struct AddArgs {
     /// Wait for the end of the planned run and exit with its exit code, as run --wait does
     #[arg(long, conflicts_with = "stdin")]
     pub(super) wait: bool,
-    /// Wait at most this long; the job stays after that
+    /// Wait at most this long, then exit with 124; the job stays after that. --timeout limits the
+    /// attempts of the job, not this wait
     #[arg(long, value_name = "DURATION", requires = "wait")]
     pub(super) wait_timeout: Option<String>,
 }

@@ -64,8 +64,7 @@ pub(crate) async fn add(
             "--wait: found no time, so no run is planned; wanted a time such as --in 0s".to_owned(),
         ));
     }
-    let waiting =
-        WaitingForRun::prepare(args.wait, ("--wait-timeout", args.wait_timeout.as_deref()))?;
+    let waiting = WaitingForRun::prepare(args.wait, args.wait_timeout.as_deref())?;
 
     let store = connect(global, console).await?;
     let seen = seen_of(&store, args).await?;

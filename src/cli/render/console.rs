@@ -13,6 +13,7 @@ use super::escape::{one_line, safe_json};
 use super::time_words::Detail;
 use crate::cli::failure::{CliFailure, error_json};
 use crate::cli::global::Global;
+use crate::domain::name::names::RunId;
 use crate::domain::time::zone::Zone;
 
 /// The minimum width of a terminal, in columns, on which tables show instants in full.
@@ -217,6 +218,17 @@ impl Console {
         } else {
             self.aside(&format!("schedctl: {line}"));
         }
+    }
+
+    /// Writes an error about a run that continues to standard error.
+    pub(crate) fn error_of_run(&mut self, run: &RunId, line: &str) {
+        if !self.is_json {
+            return self.error(line);
+        }
+        let mut document = error_json(&one_line(line), None);
+        document["job"] = run.job().defined().as_str().into();
+        document["run_id"] = run.to_string().into();
+        self.aside(&document.to_string());
     }
 
     /// Writes a failure to standard error: as lines, or as one JSON object if JSON was requested.

@@ -20,11 +20,12 @@ use crate::cli::global::Global;
 use crate::cli::jobs::instance_names::has_instances;
 use crate::cli::jobs::pause_resume::not_defined;
 use crate::cli::jobs::target::{definition_of, job_name};
-use crate::cli::render::{Console, RunView, Zones, rfc3339, span, view_runs, zone_of_job};
+use crate::cli::render::{Console, RunView, Zones, rfc3339, shown, span, view_runs, zone_of_job};
 use crate::cli::state::node_presence::warn_if_none_runs;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::duration::parse_duration;
+use crate::domain::time::zone::Zone;
 use crate::engine::planning::job_operations;
 use crate::store::{JobRecord, RunRecord, Store};
 
@@ -38,10 +39,10 @@ pub(crate) const INTERRUPTED: u8 = 130;
 const EXAMPLES: &str = "\
 Examples:
   schedctl run backup
-  schedctl run backup --wait --timeout 10m
+  schedctl run backup --wait --wait-timeout 10m
 
-Exit codes with --wait: the job's own; 128 + signal; 124 timed out; 75 skipped, cancelled or lost;
-1 failed otherwise. Ctrl-C ends only the wait (130).";
+Exit codes with --wait: the job's own; 128 + signal; 124 the run timed out, or the wait did; 75
+skipped, cancelled or lost; 1 failed otherwise; 130 Ctrl-C, which ends only the wait.";
 
 /// Runs a job now and prints the id of the run; the schedule of the job does not change.
 #[derive(Debug, clap::Args)]
@@ -60,9 +61,9 @@ pub(crate) struct WaitArgs {
     /// Wait for the end of the run and exit with the exit code of the run
     #[arg(long)]
     wait: bool,
-    /// Wait at most this long; the run continues after that
-    #[arg(long, value_name = "DURATION", requires = "wait")]
-    timeout: Option<String>,
+    /// Wait at most this long, then exit with 124; the run continues after that
+    #[arg(long, visible_alias = "timeout", value_name = "DURATION", requires = "wait")]
+    wait_timeout: Option<String>,
 }
 
 /// The wait for the end of a run. The wait is prepared before the run is added.
@@ -76,19 +77,17 @@ pub(crate) struct WaitingForRun {
 impl WaitArgs {
     /// Checks the flags for waiting and starts to listen for interrupts.
     pub(crate) fn prepare(&self) -> Result<WaitingForRun, CliFailure> {
-        WaitingForRun::prepare(self.wait, ("--timeout", self.timeout.as_deref()))
+        WaitingForRun::prepare(self.wait, self.wait_timeout.as_deref())
     }
 }
 
 impl WaitingForRun {
-    /// Prepares a wait if `is_asked`: starts to listen for interrupts. The wait lasts at most as
-    /// long as the value of the flag, which is given with its name.
-    pub(crate) fn prepare(
-        is_asked: bool,
-        (flag, limit): (&str, Option<&str>),
-    ) -> Result<Self, CliFailure> {
+    /// Prepares a wait if `is_asked`: starts to listen for interrupts. The wait lasts at most
+    /// `limit`, the value of `--wait-timeout`.
+    pub(crate) fn prepare(is_asked: bool, limit: Option<&str>) -> Result<Self, CliFailure> {
         let limit = limit.map(parse_duration).transpose();
-        let limit = limit.map_err(|error| CliFailure::Invalid(format!("{flag}: {error}")))?;
+        let limit =
+            limit.map_err(|error| CliFailure::Invalid(format!("--wait-timeout: {error}")))?;
         let interrupts = is_asked.then(|| Signals::new([SIGINT])).transpose();
         Ok(Self { limit, interrupts: interrupts.context("cannot listen for signals")? })
     }
@@ -215,29 +214,42 @@ async fn wait(
     let started = Instant::now();
     let mut pause = FIRST_PAUSE;
     let mut poller = RunPoller::default();
+    let mut last = None;
     loop {
         match poller.look(store, run, console).await? {
             PolledRun::Run(record) if record.state.is_final() => {
                 return report_end(store, *record, console).await;
             }
-            PolledRun::Run(_) | PolledRun::Away => {}
+            PolledRun::Run(record) => last = Some(record),
+            PolledRun::Away => {}
         }
         let left = limit.map(|limit| limit.saturating_sub(started.elapsed()));
         if left.is_some_and(|left| left.is_zero()) {
-            console.error(&format!(
-                "run {run} has not ended within {}; the run continues",
-                span(started.elapsed())
-            ));
+            let within = span(started.elapsed());
+            console.error_of_run(run, &over_time(run, last.as_deref(), &within));
             return Ok((TIMED_OUT, None));
         }
         tokio::select! {
             () = tokio::time::sleep(left.map_or(pause, |left| left.min(pause))) => {}
             _ = interrupts.next() => {
-                console.error(&format!("interrupted; run {run} continues (schedctl cancel {run} stops it)"));
+                let text = format!("interrupted; run {run} is not stopped (schedctl cancel {run} stops it)");
+                console.error_of_run(run, &text);
                 return Ok((INTERRUPTED, None));
             }
         }
         pause = (pause * 3 / 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Returns a sentence about a run that did not end in the time of the wait, which is `within` in
+/// words. `last` is the last known record of the run.
+fn over_time(run: &RunId, last: Option<&RunRecord>, within: &str) -> String {
+    match last {
+        Some(record) if record.fence.is_none() => {
+            let due = shown(record.ready.unwrap_or(run.due()), &Zone::of_host());
+            format!("run {run} has not begun within {within}; it is due at {due}")
+        }
+        _ => format!("run {run} has not ended within {within}; it continues"),
     }
 }
 

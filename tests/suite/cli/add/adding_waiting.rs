@@ -33,6 +33,15 @@ fn an_add_that_waits_ends_as_the_planned_run_did() {
     add(&["--in", "0s", "--wait-timeout", "soon"]).refused(2, &["--wait-timeout", "soon"]);
     let late = add(&["--name", "far", "--in", "1h", "--wait-timeout", "300ms"]);
     assert_eq!(late.code, 124, "{late:?}");
+    assert!(
+        late.stderr.contains(" has not begun within ") && late.stderr.contains("; it is due at ")
+    );
+    let unnamed = add(&["--in", "1h", "--wait-timeout", "300ms", "--json"]);
+    let error = unnamed.stderr.lines().find(|line| line.starts_with("{\"error\"")).unwrap();
+    let error: serde_json::Value = serde_json::from_str(error).unwrap();
+    let (job, run) = (error["job"].as_str().unwrap(), error["run_id"].as_str().unwrap());
+    assert!(job.starts_with("job-") && run.starts_with(&format!("{job}@")), "{unnamed:?}");
+    assert!(error["error"].as_str().unwrap().contains("; it is due at "), "{unnamed:?}");
     bench.ctl.run(&["show", "far"]).good();
 
     // Another add moves the job: the awaited run is no failure, but it is not planned any more.

@@ -15,7 +15,7 @@ const FLAGS: [&[&str]; 10] = [
     &["add", "--shell", "x", "--max-age"],
     &["add", "--shell", "x", "--spread"],
     &["add", "--shell", "x", "--at", "in 1h", "--timeout"],
-    &["run", "a", "--wait", "--timeout"],
+    &["run", "a", "--wait", "--wait-timeout"],
     &["purge", "--dead", "--older-than"],
 ];
 

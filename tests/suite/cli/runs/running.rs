@@ -23,7 +23,10 @@ fn a_run_by_hand_is_due_now_and_leaves_the_schedule_alone() {
     let json = bench.ctl.run(&["run", "a", "--json"]).good().json();
     assert!(json["run_id"].as_str().unwrap().starts_with("a@"));
     bench.ctl.run(&["cancel", "a"]).good();
-    bench.ctl.run(&["run", "a"]).refused(3, &["is over (cancelled)"]);
+    // The code for a job that is over is 4, as it is for a rerun of one of its runs.
+    for verb in ["run", "pause", "resume"] {
+        bench.ctl.run(&[verb, "a"]).refused(4, &["is over (cancelled)"]);
+    }
     bench.ctl.run(&["run", "a", "--timeout", "1s"]).refused(2, &["--wait"]);
 }
 
@@ -97,20 +100,28 @@ fn waiting_ends_as_the_job_did() {
 }
 
 #[test]
-fn a_wait_that_takes_too_long_ends_and_the_run_goes_on() {
+fn a_wait_that_takes_too_long_ends_and_says_what_becomes_of_the_run() {
     let bench = Bench::start();
     bench.add(&["--name", "m", "--", "x"]);
     let finished = bench.ctl.run(&["run", "m", "--wait", "--timeout", "300ms"]);
     assert_eq!(finished.code, 124, "{finished:?}");
     let id = finished.stdout.trim_end();
     assert!(
-        finished.stderr.contains(&format!("run {id} has not ended"))
-            && finished.stderr.contains("continues"),
+        finished.stderr.contains(&format!("run {id} has not begun within "))
+            && finished.stderr.contains("; it is due at "),
         "{finished:?}"
     );
     assert!(finished.stderr.contains("no schedd is running"), "{finished:?}");
     assert_eq!(bench.ctl.run(&["show", id, "--json"]).good().json()["state"], "scheduled");
-    bench.ctl.run(&["run", "m", "--wait", "--timeout", "soon"]).refused(2, &["--timeout"]);
+    for flag in ["--timeout", "--wait-timeout"] {
+        bench.ctl.run(&["run", "m", "--wait", flag, "soon"]).refused(2, &["--wait-timeout: "]);
+    }
+    bench.ctl.run(&["cancel", id]).good();
+    let (child, claim) = waiting(&bench, &["--wait-timeout", "3s"]);
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let stays = [format!("run {} has not ended within ", claim.run), "; it continues\n".into()];
+    assert!(output.status.code() == Some(124) && stays.iter().all(|w| said.contains(w)), "{said}");
 }
 
 #[test]
@@ -125,7 +136,7 @@ fn an_interrupt_ends_the_waiting_only_and_says_the_id() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains(&format!("run {} continues", claim.run)), "{said}");
+    assert!(said.contains(&format!("run {} is not stopped", claim.run)), "{said}");
     assert_eq!(
         bench.ctl.run(&["show", &claim.run.to_string(), "--json"]).json()["state"],
         "running"
