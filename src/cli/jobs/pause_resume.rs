@@ -119,7 +119,7 @@ pub(crate) async fn not_defined(store: &Store, name: &JobName) -> CliFailure {
         Err(error) => error.into(),
         Ok(Some(job)) if !job.is_live() => {
             let how = job.ended.unwrap_or_default();
-            CliFailure::NotFound(format!(
+            CliFailure::Conflict(format!(
                 "job {name} is over ({how}); schedctl history {name} lists its runs"
             ))
         }

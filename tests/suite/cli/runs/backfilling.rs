@@ -215,9 +215,9 @@ fn a_window_that_is_none_and_a_job_without_one_are_refused() {
     bench.ctl.run(&["cancel", "b", "--backfill"]).refused(3, &["no job b"]);
     bench.ctl.run(&["cancel", "a", "--backfill", "--stop"]).refused(2, &["--stop"]);
     bench.ctl.run(&["cancel", "a"]).good();
-    run(&["a", "--from", FROM]).refused(3, &["job a is over"]);
+    run(&["a", "--from", FROM]).refused(4, &["job a is over"]);
     let empty = run(&["a", "--from", "1s"]);
-    assert_eq!(empty.code, 3, "{empty:?}");
+    assert_eq!(empty.code, 4, "{empty:?}");
 }
 
 #[test]

@@ -150,7 +150,7 @@ fn of_a_job_the_run_that_executes_is_followed_or_else_the_next_one() {
     follower.stderr.wait_for("waiting for the next");
     bench.ctl.run(&["cancel", "m"]).good();
     let (code, _, stderr) = follower.end();
-    assert!(code == Some(3) && stderr.contains("job m is over (cancelled)"), "{stderr}");
+    assert!(code == Some(4) && stderr.contains("job m is over (cancelled)"), "{stderr}");
 }
 
 #[test]
