@@ -69,11 +69,6 @@ pub(crate) fn check(
             Ok(0)
         }
         Err(error) => {
-            let is_terminal = std::io::stderr().is_terminal();
-            let shown =
-                error.rendered(if is_terminal { Rendering::Carets } else { Rendering::Lines });
-            // The problems keep the form FILE:LINE:COLUMN, by which editors find the place.
-            shown.lines().for_each(|line| console.aside(&one_line(line)));
             if console.is_json() {
                 let problem = |(problem, place): (&config::Problem, Option<(usize, usize)>)| {
                     let (line, column) = place.unzip();
@@ -84,7 +79,14 @@ pub(crate) fn check(
                 console.json(
                     &json!({"file": file, "jobs": null, "problems": problems, "warnings": []}),
                 );
+                let lines = error.rendered(Rendering::Lines);
+                return Err(CliFailure::Config(lines.lines().map(str::to_owned).collect()));
             }
+            let is_terminal = std::io::stderr().is_terminal();
+            let shown =
+                error.rendered(if is_terminal { Rendering::Carets } else { Rendering::Lines });
+            // The problems keep the form FILE:LINE:COLUMN, by which editors find the place.
+            shown.lines().for_each(|line| console.aside(&one_line(line)));
             Ok(BAD_FILE)
         }
     }

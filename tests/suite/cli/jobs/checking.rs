@@ -40,8 +40,13 @@ fn every_problem_is_reported_with_its_place_and_what_was_meant() {
         lines[1].starts_with("jobs.toml:5:11: jobs.b.timeout: ") && lines[1].contains("\"30s\""),
         "{lines:?}"
     );
-    let json = ctl.run(&["check", "--json"]).json();
-    let problem = &json["problems"][1];
+    let with_json = ctl.run(&["check", "--json"]);
+    let error: serde_json::Value = serde_json::from_str(&with_json.stderr).unwrap();
+    assert_eq!((&error["exit_code"], &error["kind"]), (&78.into(), &"config".into()));
+    let absent = ctl.run(&["check", "--json", "absent.toml"]);
+    let error: serde_json::Value = serde_json::from_str(&absent.stderr).unwrap();
+    assert!(error["error"].as_str().unwrap().contains("absent.toml"), "{absent:?}");
+    let problem = &with_json.json()["problems"][1];
     assert_eq!(problem["path"], "jobs.b.timeout");
     assert!(
         lines[1].starts_with(&format!("jobs.toml:{}:{}: ", problem["line"], problem["column"])),
