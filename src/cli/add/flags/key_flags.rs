@@ -136,7 +136,8 @@ pub(crate) const KEY_FLAGS: &[KeyFlag] = flags! {
         "shell-program" => "shell_program", Text, "PROGRAM";
     }
     "Rules" {
-        /// Queue of the job [default: default]
+        /// Queue of the job: default, or one that a jobs file declares by [queues.QUEUE]
+        /// [default: default]
         "queue" => "queue", Text, "QUEUE";
         /// Priority among the runs of its queue, -10 to 10; the highest number starts first
         /// [default: 0]
