@@ -11,6 +11,7 @@ use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::jobs::target::no_such_run;
 use crate::cli::render::{Console, Outcomes};
+use crate::cli::runs::rerun::is_over_one_shot;
 use crate::cli::runs::run_filter::{RunFilter, RunReader};
 use crate::domain::name::names::RunId;
 use crate::engine::planning::retry_order;
@@ -113,8 +114,8 @@ async fn retry_run(store: &Store, run: &RunId) -> Result<RetryOutcome, CliFailur
             format!("run {run} is not changed: the run has not ended, or was already retried"),
         )),
         RetryReply::Over { state, at } => {
-            let is_live = store.read_job(job).await?.is_some_and(|job| job.is_live());
-            let advice = if is_live {
+            let record = store.read_job(job).await?;
+            let advice = if record.is_some_and(|job| job.is_live() || is_over_one_shot(&job)) {
                 format!("run it again with schedctl rerun {run}")
             } else {
                 format!("add job {job} again to run it again")

@@ -2,16 +2,21 @@
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use super::run_verb::{WaitArgs, follow, refuse_damaged};
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::jobs::run_name::RunName;
-use crate::cli::jobs::target::{find_run, no_such_job};
+use crate::cli::jobs::target::{definition_of, find_run, no_such_job};
 use crate::cli::render::Console;
-use crate::domain::name::names::RunId;
+use crate::domain::name::names::{JobName, RunId};
+use crate::engine::Definition;
 use crate::engine::planning::job_operations;
-use crate::store::Store;
+use crate::engine::planning::planting::{Applied, Request, apply_one};
+use crate::store::{Existing, JobRecord, SourceKind, Store};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,8 +24,9 @@ Examples:
   schedctl rerun backup@1790000000000 --wait
 
 The new run has the due time of the old run (SCHEDD_DUE) and its own id, and uses the job's current
-definition. The old run is not changed, whatever its result. To continue a failed run under its own
-id, use retry. Exit codes with --wait are those of run --wait.";
+definition. A one-shot of schedctl add that is over is added again, due now. The old run is not
+changed, whatever its result. To continue a failed run under its own id, use retry. Exit codes with
+--wait are those of run --wait.";
 
 /// Repeats the work of an ended run and prints the id of the new run.
 #[derive(Debug, clap::Args)]
@@ -51,9 +57,46 @@ pub(crate) async fn rerun(
         )));
     }
     refuse_damaged(&store, run.job()).await?;
-    match job_operations::rerun(&store, &run).await? {
+    let new = match job_operations::rerun(&store, &run).await? {
+        Some(new) => Some(new),
+        None => add_again(&store, run.job()).await?,
+    };
+    match new {
         Some(new) => follow(&store, &[new], waiting, console).await,
         None => Err(gone(&store, &run).await),
+    }
+}
+
+/// Returns true for a one-shot of `schedctl add` that is over. A rerun adds such a job again.
+pub(crate) fn is_over_one_shot(job: &JobRecord) -> bool {
+    !job.is_live() && job.is_once && job.kind == SourceKind::Api
+}
+
+/// Adds an ended one-shot again by its kept definition, due now, and returns its run. Returns `None`
+/// if there is no such job.
+async fn add_again(store: &Store, name: &JobName) -> Result<Option<RunId>, CliFailure> {
+    let record = store.read_job(name).await?.filter(is_over_one_shot);
+    let Some(Definition { spec, timetable, .. }) = record.map(definition_of).transpose()? else {
+        return Ok(None);
+    };
+    let request = Request {
+        name: name.clone(),
+        spec: Arc::new(spec),
+        start_in: Some(Duration::ZERO),
+        kind: SourceKind::Api,
+        source: String::new(),
+        existing: Existing::Refuse,
+        seen: None,
+    };
+    match apply_one(store, timetable.zone(), &request).await? {
+        Applied::Created(Some(due)) => Ok(Some(RunId::regular(name.clone(), due))),
+        Applied::Moved(job, Some(due)) => Ok(Some(RunId::regular(job, due))),
+        Applied::Taken(job) => Err(CliFailure::Conflict(format!(
+            "job {name} is not added again: job {job} holds its unique key; wait until that job is over"
+        ))),
+        _ => Err(CliFailure::Conflict(format!(
+            "job {name} is not added again: somebody else added it at the same time; see schedctl show {name}"
+        ))),
     }
 }
 

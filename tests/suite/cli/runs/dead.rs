@@ -63,7 +63,8 @@ fn what_failed_is_mended_and_tried_again_as_the_same_run_also_after_a_restart() 
     assert_eq!((id_of(&done), &done["attempt"]), (id.clone(), &3.into()));
     let attempts: Vec<u32> = effects.of("once").iter().map(|effect| effect.attempt).collect();
     assert_eq!(attempts, [1, 2, 3]);
-    ctl.run(&["retry", &id]).refused(4, &["not a dead letter", "succeeded", "add job once again"]);
+    ctl.run(&["retry", &id])
+        .refused(4, &["not a dead letter", "succeeded", "schedctl rerun once@"]);
     ctl.run(&["purge", &id]).refused(4, &["not a dead letter"]);
     assert_eq!(
         ctl.run(&["list", "--json"]).good().json(),

@@ -112,7 +112,7 @@ fn those_a_filter_picks_are_retried_oldest_first_and_a_dry_run_changes_nothing()
 fn every_run_named_is_tried_and_what_cannot_be_is_said_with_what_to_do() {
     let (bench, [f, t, l, s]) = scene();
     let several = bench.ctl.run(&["retry", &f, &s, &t]);
-    several.refused(4, &[&s, "succeeded", "add job s again"]);
+    several.refused(4, &[&s, "succeeded", "schedctl rerun s@"]);
     assert_eq!(several.stdout, format!("run {f} is ready again\nrun {t} is ready again\n"));
     bench.ctl.run(&["retry", "l@9"]).refused(3, &["no run l@9"]);
     bench.add(&["--name", "live", "--every", "1h", "--", "x"]);

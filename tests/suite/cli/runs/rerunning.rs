@@ -61,6 +61,35 @@ fn a_rerun_can_be_waited_for() {
 }
 
 #[test]
+fn an_ended_one_shot_is_added_again_due_now_by_its_kept_definition() {
+    let bench = Bench::start();
+    bench.add(&["--name", "once", "--in", "0s", "--timeout", "7m", "--", "x"]);
+    for state in [RunState::Succeeded, RunState::Failed] {
+        let old = bench.node.claim("once");
+        bench.node.finish(&old, state, &[]);
+        let json = bench.ctl.run(&["rerun", "once@last", "--json"]).good().json();
+        let id = json["run_id"].as_str().unwrap();
+        assert!(json["job"] == "once" && id != old.run.to_string(), "{json}");
+        let shown = bench.ctl.run(&["show", "once", "--json"]).good().json();
+        assert_eq!((&shown["definition"]["timeout"], &shown["ended"]), (&"7m".into(), &().into()));
+        let old = bench.ctl.run(&["show", &old.run.to_string(), "--json"]).good().json();
+        assert_eq!(old["state"], state.as_str(), "it stays");
+        let log = bench.ctl.run(&["explain", "once", "--json"]).good().json();
+        let by = log["created_by"].as_str().unwrap_or_default();
+        assert!(by.contains('@'), "the user who asked: {log}");
+    }
+    let last = bench.node.claim("once");
+    bench.node.finish(&last, RunState::Succeeded, &[]);
+    bench.ctl.run(&["retry", "once@last"]).refused(4, &["schedctl rerun once@"]);
+    let mut command = bench.ctl.command(&["rerun", "once@last", "--wait"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let new = bench.node.claim("once");
+    bench.ctl.run(&["rerun", &last.run.to_string()]).good();
+    bench.node.finish(&new, RunState::Failed, &[("exit_code", "3")]);
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(3));
+}
+
+#[test]
 fn what_is_not_over_or_not_there_or_has_no_job_is_refused() {
     let bench = Bench::start();
     bench.add(&["--name", "a", "--every", "1h", "--", "x"]);
