@@ -75,7 +75,9 @@ pub(super) fn document(facts: &Facts, findings: &[Finding]) -> Value {
             })
         })
         .collect();
-    let next = job.filter(|job| job.ended.is_none()).and_then(|job| job.pending);
+    let next = job
+        .filter(|job| job.ended.is_none())
+        .and_then(|job| job.pending.into_iter().chain(job.next_run).min());
     json!({
         "job": facts.name.as_str(),
         "now": time(facts.now),

@@ -5,13 +5,14 @@
 
 use serde_json::json;
 
-use super::target::{job_name, no_such_job};
+use super::target::{extra_run, job_name, no_such_job};
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::render::{Console, Outcomes, rfc3339, shown, zone_of_job};
 use crate::cli::shell::completion;
 use crate::domain::name::names::JobName;
+use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 use crate::engine::planning::job_operations;
 use crate::store::{PauseReply, ResumeReply, Store};
@@ -84,8 +85,10 @@ async fn turn(store: &Store, name: &JobName, to: To) -> Result<Done, CliFailure>
 }
 
 async fn pause(store: &Store, name: &JobName) -> Result<Done, CliFailure> {
-    let done = |result, sentence: String| Ok(Done { result, sentence, next_due: None });
-    match job_operations::pause(store, name).await? {
+    let reply = job_operations::pause(store, name).await?;
+    let next_due = next_due(store, name, None).await?.map(|(_, due)| due);
+    let done = |result, sentence: String| Ok(Done { result, sentence, next_due });
+    match reply {
         PauseReply::Paused => done("paused", format!("job {name} paused")),
         PauseReply::Already => done("already", format!("job {name} was already paused")),
         PauseReply::Unknown | PauseReply::Stale => Err(not_defined(store, name).await),
@@ -94,23 +97,36 @@ async fn pause(store: &Store, name: &JobName) -> Result<Done, CliFailure> {
 
 async fn resume(store: &Store, name: &JobName) -> Result<Done, CliFailure> {
     let (reply, next) = job_operations::resume(store, name).await?;
-    let zone = zone_of_job(store, name).await;
-    let next_due = next.map(|at| rfc3339(at, &zone));
+    let (next, next_due) = next_due(store, name, next).await?.unzip();
     match reply {
         ResumeReply::Resumed => {
             let then = next
                 .map_or_else(String::new, |at| format!(", next {}", shown(at, &Zone::of_host())));
             Ok(Done { result: "resumed", sentence: format!("job {name} resumed{then}"), next_due })
         }
-        ResumeReply::Already => Ok(Done {
-            result: "already",
-            sentence: format!("job {name} was not paused"),
-            next_due: None,
-        }),
+        ResumeReply::Already => {
+            Ok(Done { result: "already", sentence: format!("job {name} was not paused"), next_due })
+        }
         ResumeReply::Unknown | ResumeReply::Stale | ResumeReply::Occupied => {
             Err(not_defined(store, name).await)
         }
     }
+}
+
+/// Returns the due time of the next run, also in JSON: `planned`, the time of the schedule, or that
+/// of an earlier run that `next=` or `next --set` planned. A pause does not stop such a run.
+async fn next_due(
+    store: &Store,
+    name: &JobName,
+    planned: Option<UnixMillis>,
+) -> Result<Option<(UnixMillis, String)>, CliFailure> {
+    let extra = match store.read_job(name).await? {
+        Some(record) => extra_run(store, &record).await?,
+        None => None,
+    };
+    let zone = zone_of_job(store, name).await;
+    let next = planned.into_iter().chain(extra.map(|run| run.due())).min();
+    Ok(next.map(|at| (at, rfc3339(at, &zone))))
 }
 
 /// Returns the failure for a job that does not exist, or is over.

@@ -4,7 +4,9 @@
 //! this id, so that a command repeated later never changes another run.
 
 use super::instance_names::has_instances;
-use super::target::{Target, find_job, job_name, known_run, listed, no_such_job, runs_matching};
+use super::target::{
+    Target, extra_run, find_job, job_name, known_run, listed, no_such_job, runs_matching,
+};
 use crate::cli::failure::CliFailure;
 use crate::cli::runs::id_part::IdPart;
 use crate::cli::runs::open_runs::{ended_runs, open_runs};
@@ -86,12 +88,8 @@ impl RunName {
                     let pending = live.into_iter().filter_map(|(_, record)| record.pending);
                     planned = pending.min_by_key(|run| (run.due(), run.job().clone()));
                 }
-                if let Some(extra) = record.next_run {
-                    let stored = store.read_run(&extra).await?;
-                    if stored.is_some_and(|run| run.state == RunState::Scheduled) {
-                        planned = planned.into_iter().chain([extra]).min_by_key(RunId::due);
-                    }
-                }
+                let extra = extra_run(store, &record).await?;
+                let planned = planned.into_iter().chain(extra).min_by_key(RunId::due);
                 planned.ok_or_else(|| {
                     CliFailure::NotFound(format!("job {job} has no planned run{why}"))
                 })

@@ -10,6 +10,7 @@ use crate::cli::runs::id_part::IdPart;
 use crate::cli::runs::short_ids::RUNS_COMPARED;
 use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::{JobName, RunId};
+use crate::domain::run::run_state::RunState;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 use crate::engine::Definition;
@@ -82,6 +83,13 @@ pub(crate) async fn find_job(store: &Store, name: &JobName) -> Result<JobRecord,
         Some(job) => Ok(job),
         None => Err(no_such_job(store, name).await),
     }
+}
+
+/// Returns the run that `next=` or `next --set` planned beside the schedule of a job, if it waits.
+pub(crate) async fn extra_run(store: &Store, job: &JobRecord) -> Result<Option<RunId>, CliFailure> {
+    let Some(extra) = job.next_run.clone() else { return Ok(None) };
+    let stored = store.read_run(&extra).await?;
+    Ok(stored.is_some_and(|run| run.state == RunState::Scheduled).then_some(extra))
 }
 
 /// Returns the definition in the record of a job.

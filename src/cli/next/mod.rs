@@ -10,7 +10,7 @@ use std::path::Path;
 use super::connect::connect;
 use super::failure::CliFailure;
 use super::global::Global;
-use super::jobs::target::{definition_of, find_job};
+use super::jobs::target::{definition_of, extra_run, find_job};
 use super::render::{Console, day_rules, one_line, rfc3339, shown};
 use crate::config::{self, FilePlace, Rendering, start_of_rule};
 use crate::domain::name::names::JobName;
@@ -21,6 +21,7 @@ use crate::domain::time::duration::format_duration;
 use crate::domain::time::human_time::{Instant, parse_instant};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::{Zone, ZoneName};
+use crate::engine::Definition;
 
 pub(crate) use next_flags::NextArgs;
 use next_rows::{Coming, Style, comings, report};
@@ -103,6 +104,9 @@ pub(crate) async fn next(
         }
     }
     times.sort_by(|left, right| left.at.cmp(&right.at).then_with(|| left.job.cmp(&right.job)));
+    if args.file.is_none() {
+        times.truncate(count as usize);
+    }
     report(
         &times,
         &local,
@@ -233,7 +237,32 @@ async fn of_job(
     let store = connect(global, console).await?;
     let record = find_job(&store, name).await?;
     let now = store.now().await?;
+    let extra = extra_run(&store, &record).await?;
     let definition = definition_of(record)?;
+    let rules = day_rules(&definition.spec.schedule);
+    let extra = extra.map(|run| Planned {
+        job: Some(name.clone()),
+        timetable: Timetable::new(
+            Schedule::At(run.due()),
+            definition.timetable.zone().clone(),
+            now,
+        ),
+        remark: Some("set by a run or a user, beside the schedule"),
+        but_of: None,
+    });
+    let planned = match (by_schedule(name, definition, now), extra) {
+        (Err(_), Some(extra)) => vec![extra],
+        (planned, extra) => std::iter::once(planned?).chain(extra).collect(),
+    };
+    Ok(Found { planned, now, rules })
+}
+
+/// Returns the times of a job by its schedule. Fails if the schedule gives no time.
+fn by_schedule(
+    name: &JobName,
+    definition: Definition,
+    now: UnixMillis,
+) -> Result<Planned, CliFailure> {
     if definition.spec.schedule == Schedule::Manual {
         return Err(CliFailure::Invalid(format!(
             "job {name} has no schedule, so it runs only by schedctl run {name}"
@@ -242,7 +271,6 @@ async fn of_job(
     if definition.spec.schedule.is_at_boot() && definition.timetable.first().is_none() {
         return Err(only_at_boot(&format!("job {name}")));
     }
-    let rules = day_rules(&definition.spec.schedule);
     let (timetable, remark) = match (&definition.spec.schedule, definition.runs_left()) {
         (Schedule::Delay(delay), _) => {
             let Some(pending) = &definition.record.pending else {
@@ -260,8 +288,7 @@ async fn of_job(
         (_, Some(left)) => (definition.timetable.ending_after(now, left), None),
         (_, None) => (definition.timetable, None),
     };
-    let planned = Planned { job: Some(name.clone()), timetable, remark, but_of: None };
-    Ok(Found { planned: vec![planned], now, rules })
+    Ok(Planned { job: Some(name.clone()), timetable, remark, but_of: None })
 }
 
 /// Returns the timetables of a file's jobs as if the file were applied now.

@@ -115,6 +115,11 @@ impl Known<'_> {
             definition,
             since: record.since,
             next_set: record.next_set.clone(),
+            next_run: record
+                .next_run
+                .as_ref()
+                .filter(|run| run.due() > self.now && self.reads.manual.contains(run))
+                .map(RunId::due),
             created: record.created.clone(),
             source: if record.kind == SourceKind::File {
                 Source::File(nodes())

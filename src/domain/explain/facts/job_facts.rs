@@ -14,6 +14,9 @@ pub struct JobFacts {
     pub since: UnixMillis,
     /// The time before which the next run does not start, and the run or user that set this time.
     pub next_set: Option<(UnixMillis, String)>,
+    /// The due time of the run that was planned for such a time, beside the schedule. `None` if there
+    /// is none, or if it is due.
+    pub next_run: Option<UnixMillis>,
     /// The time when the job was added, and the user who added it. `None` if not known.
     pub created: Option<(UnixMillis, Option<String>)>,
     /// The source of the job's definition.

@@ -16,7 +16,11 @@ fn finding(code: &'static str, text: impl Into<String>) -> Finding {
 
 /// Returns the findings about the next run of the job.
 pub(super) fn next(facts: &Facts) -> Vec<Finding> {
-    let mut found: Vec<Finding> = by_schedule(facts).into_iter().collect();
+    let extra = facts.job.as_ref().and_then(|job| job.next_run).map(|at| {
+        let text = format!("A run or a user planned a run on {}.", facts.shown_for_job(at));
+        finding("next_extra", text)
+    });
+    let mut found: Vec<Finding> = by_schedule(facts).into_iter().chain(extra).collect();
     let text = match facts.making_up {
         0 => return found,
         1 => {

@@ -94,6 +94,7 @@ pub(super) fn facts(subject: Subject) -> Facts {
     let spec = JobSpec::with_defaults(schedule.clone(), Action::Shell("true".to_owned()));
     let job = JobFacts {
         next_set: None,
+        next_run: None,
         definition: Ok((spec, Timetable::new(schedule, Zone::utc(), s(-3600)))),
         since: s(-3600),
         created: Some((s(-3600), Some(ana()))),

@@ -28,6 +28,9 @@ fn what_comes_next() {
     job()
         .with_spec(|spec| spec.schedule = Schedule::Manual)
         .says("next_manual", "The job has no schedule. schedctl run j starts a run.");
+    job()
+        .with_job(|job| job.next_run = Some(s(960)))
+        .says("next_extra", "A run or a user planned a run on 12:16:00.");
     Facts { job: None, ..plain() }.says("next_over", "The job has no further runs.");
     job()
         .with_spec(|spec| spec.schedule = Schedule::Cron(vec!["@reboot".parse().unwrap()]))

@@ -292,6 +292,35 @@ fn a_job_has_its_own_zone_and_one_by_hand_no_times() {
 }
 
 #[test]
+fn a_run_planned_beside_the_schedule_is_a_next_time_also_without_a_schedule() {
+    let bench = Bench::start();
+    bench.add(&["--name", "m", "--", "x"]);
+    let at =
+        bench.ctl.run(&["next", "m", "--set", "2h", "--json"]).good().json()["next_due"].clone();
+    assert_eq!(bench.ctl.run(&["next", "m", "--json"]).good().json(), serde_json::json!([at]));
+    let text = bench.ctl.run(&["next", "m"]).good().stdout;
+    assert!(text.contains("set by a run or a user, beside the schedule"), "{text}");
+    for verb in ["pause", "resume"] {
+        assert_eq!(
+            bench.ctl.run(&[verb, "m", "--json"]).good().json()[0]["next_due"],
+            at,
+            "{verb}"
+        );
+    }
+    let explained = bench.ctl.run(&["explain", "m"]).good().stdout;
+    assert!(explained.contains("A run or a user planned a run on "), "{explained}");
+    assert_eq!(bench.ctl.run(&["explain", "m", "--json"]).good().json()["next_due"], at);
+    bench.ctl.run(&["cancel", "m@next"]).good();
+    bench.ctl.run(&["next", "m"]).refused(2, &["no schedule"]);
+
+    bench.add(&["--name", "d", "--every", "10h", "--", "x"]);
+    let at =
+        bench.ctl.run(&["next", "d", "--set", "2h", "--json"]).good().json()["next_due"].clone();
+    let times = bench.ctl.run(&["next", "d", "-n", "2", "--json"]).good().json();
+    assert!(times[0] == at && times.as_array().unwrap().len() == 2, "{times}");
+}
+
+#[test]
 fn a_job_runs_by_its_own_rule_for_clock_changes_and_its_own_h() {
     let bench = Bench::start();
     let berlin = ["--cron", "30 2 * * *", "--tz", "Europe/Berlin"];
