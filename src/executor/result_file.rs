@@ -15,6 +15,8 @@ use tracing::warn;
 
 /// The number of bytes of a result file that are read.
 const READ: u64 = 4_096;
+/// The number of characters of a line that is not understood that are shown.
+const SHOWN: usize = 80;
 /// The permissions of the directory for a daemon of root, whose jobs may run as other users: each
 /// user may create files, and none may list them.
 const FOR_ALL: u32 = 0o1733;
@@ -66,9 +68,9 @@ fn remove_old(directory: &Path) {
     }
 }
 
-/// Returns the value of `next` in the result file `path`, and removes the file. Returns `None` if
-/// the attempt wrote no file. A line that is not understood is logged.
-pub(super) fn take_next(path: &Path) -> Option<String> {
+/// Returns the value of `next` in the result file `path`, and removes the file. The error says which
+/// line is not understood, if no line sets `next`. Returns `None` if the attempt wrote nothing.
+pub(super) fn take_next(path: &Path) -> Option<Result<String, String>> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).unwrap_or_default();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
@@ -76,17 +78,20 @@ pub(super) fn take_next(path: &Path) -> Option<String> {
     let mut text = String::new();
     let is_file = file.metadata().is_ok_and(|about| about.is_file());
     if !is_file || file.take(READ).read_to_string(&mut text).is_err() {
-        warn!("The result file of the run is not a text file, so it is ignored.");
-        return None;
+        return Some(Err("$SCHEDD_RESULT is not a text file".to_owned()));
     }
     let mut next = None;
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         match line.split_once('=') {
-            Some((key, value)) if key.trim() == "next" => next = Some(value.trim().to_owned()),
-            _ => warn!(
-                line = line.escape_debug().to_string(),
-                "A line of the result file of the run is not understood, wanted next=TIME or next=DURATION."
-            ),
+            Some((key, value)) if key.trim() == "next" => next = Some(Ok(value.trim().to_owned())),
+            _ => {
+                let line: String = line.chars().take(SHOWN).collect();
+                let why = format!(
+                    "line {line:?} of $SCHEDD_RESULT is not understood, wanted next=TIME or next=DURATION"
+                );
+                warn!("Of the result of the run, {why}.");
+                next = next.or(Some(Err(why)));
+            }
         }
     }
     next
@@ -107,14 +112,18 @@ mod tests {
             ("next=5m\n", Some("5m")),
             ("nonsense\n\nnext = 1h\nnext=2026-12-24T09:00Z", Some("2026-12-24T09:00Z")),
             ("", None),
-            ("before=5m", None),
         ] {
             fs::write(&path, text).unwrap();
-            assert_eq!(take_next(&path).as_deref(), next, "{text:?}");
+            assert_eq!(take_next(&path), next.map(|next| Ok(next.to_owned())), "{text:?}");
             assert!(!path.exists());
         }
-        fs::write(&path, [0xff, 0xfe]).unwrap();
-        assert_eq!(take_next(&path), None);
+        let why = |text: &[u8]| {
+            fs::write(&path, text).unwrap();
+            take_next(&path).unwrap().unwrap_err()
+        };
+        assert!(why(b"nxt=5m").starts_with("line \"nxt=5m\" of $SCHEDD_RESULT is not understood"));
+        assert!(why(b"5m").contains("wanted next=TIME or next=DURATION"));
+        assert!(why(&[0xff, 0xfe]).contains("not a text file"));
         std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
         assert_eq!(take_next(&path), None);
         assert_eq!(ResultDirectory::within(None).new_file(), None);

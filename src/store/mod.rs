@@ -31,7 +31,7 @@ pub use history::history_ledger::{Ledger, LedgerRange};
 pub use history::output_index::OutputFacts;
 pub use history::outputs::{KeptOutput, OutputFrames, OutputMark, OutputSoFar, OutputStream};
 pub use history::run_history::{Ended, HistoryPage, Letters, RunNotices};
-pub use history::run_record::{PastAttempt, RunRecord};
+pub use history::run_record::{PastAttempt, REFUSED, RunRecord};
 pub use history::skipped_ranges::{CountedBy, RecordedAt, SkippedRecord};
 pub use jobs::audit_log::AuditEntry;
 pub use jobs::backfills::{BackfillReply, PlantReply};

@@ -242,7 +242,7 @@ async fn an_answer_asks_for_the_time_of_the_next_run() {
     let sink = HttpSink::start(answers).await;
     for _ in 0..2 {
         let (outcome, _) = bench.run(&of(request("GET", sink.url("/")))).await;
-        assert_eq!(outcome.next.as_deref(), Some("5m"), "{outcome:?}");
+        assert_eq!(outcome.next, Some(Ok("5m".to_owned())), "{outcome:?}");
     }
 }
 

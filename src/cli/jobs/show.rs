@@ -35,7 +35,7 @@ use crate::domain::time::wording::span;
 use crate::domain::time::zone::Zone;
 use crate::engine::Definition;
 use crate::engine::explanation::shut;
-use crate::store::{RunRecord, Store};
+use crate::store::{REFUSED, RunRecord, Store};
 
 /// The number of future times shown for a job.
 const UPCOMING: usize = 3;
@@ -484,7 +484,8 @@ fn run_text(
     if let Some(reason) = view.reason() {
         field("reason", &reason, console);
     }
-    if let Some(next) = &record.next {
+    // The reason says why a time was refused.
+    if let Some(next) = record.next.as_ref().filter(|next| !next.starts_with(REFUSED)) {
         field("next", &format!("set by the run: {next}"), console);
     }
     if let Some(by) = &record.by {

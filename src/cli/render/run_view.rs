@@ -21,7 +21,7 @@ use crate::domain::schedule::timetable::skipped_count;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 use crate::engine::Definition;
-use crate::store::{LetIn, RunRecord, Store};
+use crate::store::{LetIn, REFUSED, RunRecord, Store};
 
 /// A cache for the definitions of jobs, which have the zones. Each definition is read once.
 #[derive(Debug, Default)]
@@ -171,8 +171,16 @@ impl RunView {
         }
     }
 
-    /// Returns the reason for the run's state, in words; `None` if there is none.
+    /// Returns the reason for the run's state, and the reason why the time that the run set for the
+    /// next run was refused; `None` if there is neither.
     pub(crate) fn reason(&self) -> Option<String> {
+        let refused = self.record.next.as_deref().and_then(|next| next.strip_prefix(REFUSED));
+        let refused = refused.map(|why| format!("next run not set: {why}"));
+        let reasons: Vec<String> = self.state_reason().into_iter().chain(refused).collect();
+        (!reasons.is_empty()).then(|| reasons.join("; "))
+    }
+
+    fn state_reason(&self) -> Option<String> {
         let record = &self.record;
         let waits_for_retry = record.state == RunState::Scheduled && record.attempt > 0;
         let reason = record.reason.clone().filter(|_| !waits_for_retry);

@@ -9,7 +9,7 @@ use crate::engine::dispatch::definition::Definition;
 use crate::engine::node_context::NodeContext;
 use crate::engine::planning::next_time;
 use crate::engine::planning::operation_error::OperationError;
-use crate::store::{Claim, NextReply};
+use crate::store::{Claim, NextReply, REFUSED};
 
 /// The wait before the request is sent again after Redis did not answer.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -26,7 +26,7 @@ pub(super) async fn set_next(
 ) -> String {
     let refused = |why: String| {
         warn!("The time that the run set for the next run is refused: {why}.");
-        format!("refused: {why}")
+        format!("{REFUSED}{why}")
     };
     let within = definition.spec.next_within;
     let at = match next_time::read_next(text, now, definition.timetable.zone(), within) {

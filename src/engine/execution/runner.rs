@@ -34,7 +34,7 @@ use crate::engine::recovery::loss::loss_watch::LossWatch;
 use crate::executor;
 use crate::executor::{Attempt, Control, Execute, NoticeFacts, OutputBuffer};
 use crate::keeper::BootInstant;
-use crate::store::{Claim, FinishReply, OutputFrames, OutputStream, StoreError, Verdict};
+use crate::store::{Claim, FinishReply, OutputFrames, OutputStream, REFUSED, StoreError, Verdict};
 
 /// The interval at which the output of a running attempt is written to Redis.
 const OUTPUT_EVERY: Duration = Duration::from_secs(1);
@@ -136,9 +136,10 @@ impl ClaimedAttempt {
             at: claim.claimed_at.saturating_add(BootInstant::now().since(self.sent)),
         };
         let next = match (&decision.verdict, &outcome.next) {
-            (Verdict::Final(_), Some(text)) => {
+            (Verdict::Final(_), Some(Ok(text))) => {
                 Some(next_request::set_next(&runner.node, definition, claim, text, end.at).await)
             }
+            (Verdict::Final(_), Some(Err(why))) => Some(format!("{REFUSED}{why}")),
             _ => None,
         };
         let facts = (&decision, &outcome, end);

@@ -204,7 +204,7 @@ async fn follow(
     };
     let status = response.status().as_u16();
     let next = response.headers().get(NEXT).and_then(|value| value.to_str().ok());
-    outcome.next = next.filter(|_| !attempt.is_notice()).map(|text| text.trim().to_owned());
+    outcome.next = next.filter(|_| !attempt.is_notice()).map(|text| Ok(text.trim().to_owned()));
     if !request.expects(status) {
         outcome.retry_after = retry_after(response.headers());
     }

@@ -24,6 +24,9 @@ pub(crate) fn delivery_word(delivery: Delivery) -> &'static str {
     }
 }
 
+/// The start of [`RunRecord::next`] before the reason why the time was refused.
+pub const REFUSED: &str = "refused: ";
+
 /// A run as stored in Redis.
 #[derive(Debug, Clone)]
 pub struct RunRecord {

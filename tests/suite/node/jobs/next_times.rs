@@ -12,7 +12,7 @@ use crate::support::wait::{LONG, until};
 
 /// An attempt that succeeds and asks for this time of the next run.
 fn asking(next: &str) -> Act {
-    Act::End(AttemptOutcome { next: Some(next.to_owned()), ..exit(0) })
+    Act::End(AttemptOutcome { next: Some(Ok(next.to_owned())), ..exit(0) })
 }
 
 #[test]
@@ -52,6 +52,16 @@ fn a_run_postpones_the_next_and_what_it_may_not_ask_for_is_refused() {
     let refused = eye.history("far").remove(0);
     assert_eq!(refused.state, RunState::Succeeded);
     assert!(refused.next.as_deref().unwrap().contains("next_within = \"1h30m\""), "{refused:?}");
+    // The user sees it where the run is shown.
+    for verb in [&["show", "far@last"][..], &["history", "far"]] {
+        let shown = ctl.run(verb).good().stdout;
+        assert!(shown.contains("next run not set: time \"2h\" is later than"), "{shown}");
+    }
+    let why = "line \"nxt=3s\" of $SCHEDD_RESULT is not understood";
+    let outcome = AttemptOutcome { next: Some(Err(why.to_owned())), ..exit(3) };
+    script.set("too late", &[Act::End(outcome)]);
+    let ran = ctl.run(&["run", "far", "--wait"]);
+    assert!(ran.stderr.contains(&format!("exit code 3; next run not set: {why}")), "{ran:?}");
 
     // An operator postpones the planned run: it starts later than due, and counts as on time.
     let said = ctl.run(&["next", "j", "--set", "80m"]).good();
