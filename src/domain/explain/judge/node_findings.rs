@@ -278,8 +278,8 @@ fn clock_steps(facts: &Facts) -> Vec<Finding> {
 }
 
 /// Returns findings for jobs files that nodes refused shortly before the time that the user asks
-/// about. Because of the refusal the job may not have been planned. Files that were accepted later
-/// are left out.
+/// about. Because of the refusal the job may not have been planned. A file that was accepted later
+/// only matters for a past time without a run.
 fn refused_files(facts: &Facts) -> Vec<Finding> {
     let until = match Window::of(facts) {
         Some(window) => window.to,
@@ -290,9 +290,9 @@ fn refused_files(facts: &Facts) -> Vec<Finding> {
         matches!(entry.what.as_str(), AuditEntry::ADDED | AuditEntry::EDITED) && entry.at <= until
     };
     let live_since = facts.audit_log.iter().rev().find(is_change).map(|entry| entry.at);
-    let is_now = facts.at().is_none();
+    let is_planned = facts.at().is_none() || facts.run().is_some();
     let of_node = |node: &NodeFacts| {
-        if is_now && node.refuses_file == Some(false) {
+        if is_planned && node.refuses_file == Some(false) {
             return None;
         }
         let (at, why) = node.events.iter().rev().find_map(|event| match &event.what {

@@ -162,6 +162,12 @@ fn a_file_refused_before_the_live_definition_is_not_named() {
     assert!(is_named(&refused(Some(true))) && is_named(&refused(None)));
     // The refusal is not reported if the file was accepted later, or the job was changed later.
     assert!(!is_named(&refused(Some(false))));
+    let of_run = |refuses_file| {
+        let event = event(NodeEventKind::FileRefused { why: String::new() }, -60, None);
+        let node = NodeFacts { refuses_file, ..node("n1", &[event]) };
+        Facts { nodes: vec![node], ..about(started(0)) }
+    };
+    assert!(is_named(&of_run(Some(true))) && !is_named(&of_run(Some(false))));
     let edited =
         |at: i64| Facts { audit_log: vec![entry(AuditEntry::EDITED, at)], ..refused(Some(true)) };
     assert!(is_named(&edited(500)) && !is_named(&edited(700)));
