@@ -323,7 +323,10 @@ fn node_table(job: &JobView, when: Relative, local: &Zone, console: &mut Console
 fn source_words(job: &JobView) -> String {
     let record = &job.record;
     if let Some((subject, _)) = record.name.notice_subject() {
-        return format!("the notices of job {subject}");
+        return format!("the notices of {}", subject.words());
+    }
+    if record.name.instance().is_some() {
+        return format!("{} (on = \"each-node\")", record.name.words());
     }
     let nodes: Vec<&str> = record.listed_by.keys().map(String::as_str).collect();
     let has_applied =

@@ -19,7 +19,7 @@ use crate::domain::job::unique_rule::Second;
 use crate::domain::name::byte_size::format_size;
 use crate::domain::name::names::JobName;
 use crate::domain::name::names::NodeName;
-use crate::domain::queue::gate::PerKey;
+use crate::domain::queue::gate::{Gate, PerKey};
 use crate::domain::schedule::clock_changes::{ClockChanges, Fold, Gap};
 use crate::domain::schedule::day_sets::DaySet;
 use crate::domain::schedule::schedule_form::{CronExpr, Schedule};
@@ -51,7 +51,9 @@ fn gate_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
         let rate = rate
             .map(|rate| format!(", {rate} with a burst of {}", rate.burst()))
             .unwrap_or_default();
-        lines.push(("key", format!("{}{limit}{rate}", key.as_str())));
+        let of = Gate::of_key(key).words();
+        let of = of.strip_prefix("key ").unwrap_or(&of);
+        lines.push(("key", format!("{of}{limit}{rate}")));
     }
     if !spec.not_while.is_empty() {
         let jobs: Vec<&str> = spec.not_while.iter().map(JobName::as_str).collect();

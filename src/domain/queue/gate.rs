@@ -10,6 +10,7 @@ use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
 use super::rate::Rate;
+use crate::domain::job::node_choice::EACH_NODE;
 use crate::domain::name::names::{GroupName, JobName};
 
 /// The name of a gate in Redis: `group:X`, `job:NAME` or `key:K`. Every byte of `K` except `A-Z a-z
@@ -135,10 +136,15 @@ impl Gate {
         self.0.starts_with("key:")
     }
 
-    /// Returns the gate as text for a message: `key customer-42`, `group x`, `job backup`.
+    /// Returns the gate as text for a message: `key customer-42`, `group x`, `job backup`, or
+    /// `max_parallel of job clean` for the key of a job on each node.
     pub fn words(&self) -> String {
         let (kind, of) = self.0.split_once(':').unwrap_or_default();
-        format!("{kind} {}", if kind == "key" { unescaped(of) } else { of.to_owned() })
+        let of = if kind == "key" { unescaped(of) } else { of.to_owned() };
+        match of.strip_prefix(EACH_NODE).and_then(|job| job.strip_prefix('/')) {
+            Some(job) if kind == "key" => format!("max_parallel of job {job}"),
+            _ => format!("{kind} {of}"),
+        }
     }
 }
 
@@ -182,6 +188,8 @@ mod tests {
             assert_eq!(Gate::from_name(gate.as_str()), Some(gate.clone()));
             assert_eq!(gate.words(), format!("key {text}"));
         }
+        let rolling = Gate::of_key(&"each-node/clean".parse().unwrap());
+        assert_eq!(rolling.words(), "max_parallel of job clean");
         assert_eq!(Gate::of_key(&"customer-42".parse().unwrap()).as_str(), "key:customer-42");
     }
 

@@ -184,8 +184,9 @@ fn edits_after(
 
 fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Finding>) {
     if let Some((of, kind)) = facts.name.notice_subject() {
+        let of = of.words();
         let text = format!(
-            "The job delivers the {kind} notices of job {of}. It has no schedule: each of its runs reports a run of job {of}.",
+            "The job delivers the {kind} notices of {of}. It has no schedule: each of its runs reports a run of {of}.",
             kind = kind.as_str()
         );
         return found.push(finding("notice", text));

@@ -190,6 +190,15 @@ impl JobName {
         is_instance.then(|| (Self(job.to_owned()), NodeName(node.to_owned())))
     }
 
+    /// Returns the job as text for a message: `job clean`, or `job clean on node web1` for an
+    /// instance.
+    pub fn words(&self) -> String {
+        self.instance().map_or_else(
+            || format!("job {self}"),
+            |(job, node)| format!("job {job} on node {node}"),
+        )
+    }
+
     /// Returns the name under which a user defined this job: for an instance, the name of its job.
     #[must_use]
     pub fn defined(&self) -> Self {

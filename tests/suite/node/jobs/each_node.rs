@@ -160,6 +160,25 @@ fn max_parallel_bounds_the_nodes_that_run_the_job_at_once() {
 }
 
 #[test]
+fn an_instance_is_shown_as_a_job_on_a_node() {
+    let (redis, script) = (TestRedis::start(), Script::new());
+    let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
+    script.set("false", &[Act::End(exit(1))]);
+    let toml = "[jobs.clean]\nevery = \"1h\"\non = \"each-node\"\nmax_parallel = 1\n\
+                shell = \"false\"\non_failure = { shell = \"true\" }\n";
+    let _nodes = nodes(&redis, &script, toml);
+    wait_for_instances(&eye, "clean", &["one"]);
+    let shown = ctl.run(&["show", "clean/one"]).good().stdout;
+    assert!(shown.contains("job clean on node one (on = \"each-node\")"), "{shown}");
+    assert!(shown.contains("max_parallel of job clean, 1 at once"), "{shown}");
+    assert!(!shown.contains("each-node:") && !shown.contains("each-node/"), "{shown}");
+    assert_eq!(ctl.run(&["run", "clean/one", "--wait"]).code, 1);
+    until("the notice is sent", LONG, || eye.job("clean/one/on_failure"));
+    let shown = ctl.run(&["show", "clean/one/on_failure"]).good().stdout;
+    assert!(shown.contains("the notices of job clean on node one"), "{shown}");
+}
+
+#[test]
 fn a_job_with_named_nodes_runs_only_there() {
     let (redis, script) = (TestRedis::start(), Script::new());
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
