@@ -249,7 +249,7 @@ fn over_time(run: &RunId, last: Option<&RunRecord>, within: &str) -> String {
             let due = shown(record.ready.unwrap_or(run.due()), &Zone::of_host());
             format!("run {run} has not begun within {within}; it is due at {due}")
         }
-        _ => format!("run {run} has not ended within {within}; it continues"),
+        _ => format!("run {run} has not ended within {within}; the run continues"),
     }
 }
 

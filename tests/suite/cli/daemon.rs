@@ -148,7 +148,9 @@ fn an_interrupt_ends_the_waiting_and_the_run_goes_on_to_its_end() {
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
-    assert!(String::from_utf8(output.stderr).unwrap().contains(&format!("run {id} continues")));
+    assert!(
+        String::from_utf8(output.stderr).unwrap().contains(&format!("run {id} is not stopped"))
+    );
     assert_eq!(host.history("waits")[0]["state"], "running");
     let early = host.ctl.run(&["logs", id]).good();
     assert!(

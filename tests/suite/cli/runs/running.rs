@@ -120,7 +120,8 @@ fn a_wait_that_takes_too_long_ends_and_says_what_becomes_of_the_run() {
     let (child, claim) = waiting(&bench, &["--wait-timeout", "3s"]);
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    let stays = [format!("run {} has not ended within ", claim.run), "; it continues\n".into()];
+    let stays =
+        [format!("run {} has not ended within ", claim.run), "; the run continues\n".into()];
     assert!(output.status.code() == Some(124) && stays.iter().all(|w| said.contains(w)), "{said}");
 }
 
