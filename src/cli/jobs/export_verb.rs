@@ -154,7 +154,7 @@ async fn named_jobs(
     for name in names {
         let record = find_job(store, name).await?;
         if !record.is_live() {
-            return Err(CliFailure::NotFound(format!(
+            return Err(CliFailure::Conflict(format!(
                 "job {name} is over, so it cannot be exported"
             )));
         }

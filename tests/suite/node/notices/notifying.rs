@@ -75,7 +75,7 @@ fn a_failure_is_reported_in_the_end_only_and_a_success_after_it_as_recovered() {
     );
     ctl.run(&["logs", &ended.run.to_string()]).good();
     ctl.run(&["explain", "work/on_failure"]).good();
-    assert_eq!(ctl.run(&["run", "work/on_failure"]).code, 3, "nobody runs it by hand");
+    assert_eq!(ctl.run(&["run", "work/on_failure"]).code, 4, "nobody runs it by hand");
     let about = desk.eye.history("work").remove(0).run.to_string();
     let shown = ctl.run(&["show", &about, "--json"]).good().json();
     assert_eq!(
