@@ -6,6 +6,7 @@
 //!
 //! | layer | folder | contains |
 //! | --- | --- | --- |
+//! | 4 | [`api`] | the HTTP API of a node, on top of the verbs |
 //! | 4 | [`cli`] | the verbs of `schedctl` |
 //! | 4 | [`daemon`] | the process `schedd` from start to stop: arguments, file, Redis, signals |
 //! | 3 | [`engine`] | the loops of a node, and the operations on jobs |
@@ -124,6 +125,7 @@
 //! - Removed and finished jobs keep their records for a while, so that their open runs end by the
 //!   rules of their jobs.
 
+pub mod api;
 pub mod cli;
 pub mod config;
 pub mod daemon;

@@ -116,13 +116,17 @@ local function note_schedule_version(schedule_versions, job_key, last, now)
   redis.call('ZREMRANGEBYRANK', schedule_versions, 0, -VERSIONS - 1)
 end
 
--- Adds an entry to a job's audit log. `facts` are further fields. The newest CHANGES entries are
--- kept.
+-- Adds an entry to a job's audit log, and publishes the entry for those who follow the events.
+-- `facts` are further fields. The newest CHANGES entries are kept.
 local CHANGES = 100
 local function note_change(audit_log, now, what, by, facts)
   facts.at, facts.what = now, what
   if by ~= '' then facts.by = by end
-  redis.call('ZADD', audit_log, now, cjson.encode(facts))
+  local text = cjson.encode(facts)
+  redis.call('ZADD', audit_log, now, text)
+  -- The channel is no key, so it needs no place in KEYS.
+  local prefix, job_name = string.match(audit_log, '^(.*)audit_log:(.*)$')
+  redis.call('PUBLISH', prefix .. 'changes', job_name .. ' ' .. text)
   redis.call('ZREMRANGEBYRANK', audit_log, 0, -CHANGES - 1)
 end
 

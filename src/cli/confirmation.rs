@@ -1,14 +1,9 @@
 //! The question to the user at the terminal before all data of a kind is deleted.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 
 use super::failure::CliFailure;
 use super::render::one_line;
-
-/// Returns true if standard input and standard error are terminals.
-pub(crate) fn is_terminal() -> bool {
-    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
-}
 
 /// Fails unless the user at the terminal types the name of the namespace.
 ///

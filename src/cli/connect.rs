@@ -25,6 +25,9 @@ const MOST_OF_WHO: usize = 128;
 
 /// Connects to the chosen Redis and checks that it can be used.
 pub(crate) async fn connect(global: &Global, console: &mut Console) -> Result<Store, CliFailure> {
+    if let Some(store) = &global.store {
+        return Ok(store.clone());
+    }
     let meant = meant(global, console)?;
     let is_private = meant.is_private;
     let (store, found) = meant.try_out(global).await?;
@@ -41,8 +44,9 @@ pub(crate) async fn connect(global: &Global, console: &mut Console) -> Result<St
 /// The Redis that the user chose by flag, environment or file. No connection is made yet.
 pub(crate) struct Meant {
     pub(crate) store: Store,
-    address: Address,
-    keys: Keys,
+    /// The address and the namespace, with which the store can be made again. `None` for the store
+    /// of this process.
+    made_from: Option<(Address, Keys)>,
     /// True if a schedd runs this Redis as its private server.
     pub(crate) is_private: bool,
 }
@@ -55,14 +59,14 @@ impl Meant {
         self,
         global: &Global,
     ) -> Result<(Store, Result<Findings, StoreError>), CliFailure> {
-        match self.store.findings().await {
-            Err(StoreError::Unfit { .. }) if allows_eviction(global) => {
-                let store = Store::new(&self.address.with_eviction(Eviction::Allowed), self.keys)?
-                    .signed(&who());
+        match (self.store.findings().await, self.made_from) {
+            (Err(StoreError::Unfit { .. }), Some((address, keys))) if allows_eviction(global) => {
+                let store =
+                    Store::new(&address.with_eviction(Eviction::Allowed), keys)?.signed(&who());
                 let found = store.findings().await;
                 Ok((store, found))
             }
-            found => Ok((self.store, found)),
+            (found, _) => Ok((self.store, found)),
         }
     }
 }
@@ -80,6 +84,9 @@ pub(crate) fn unusable(error: StoreError, is_private: bool) -> CliFailure {
 
 /// Chooses the Redis to use. Does not connect.
 pub(crate) fn meant(global: &Global, console: &mut Console) -> Result<Meant, CliFailure> {
+    if let Some(store) = &global.store {
+        return Ok(Meant { store: store.clone(), made_from: None, is_private: false });
+    }
     let namespace = global.namespace.clone().or_else(|| variable("SCHEDD_NAMESPACE"));
     let keys = Keys::new(namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE))
         .map_err(|error| CliFailure::Invalid(error.to_string()))?;
@@ -97,15 +104,18 @@ pub(crate) fn meant(global: &Global, console: &mut Console) -> Result<Meant, Cli
     };
     Ok(Meant {
         store: Store::new(&address, keys.clone())?.signed(&who()),
-        address,
-        keys,
+        made_from: Some((address, keys)),
         is_private,
     })
 }
 
 /// Returns `USER@HOST` of this process. This name is recorded with each change.
 fn who() -> String {
-    let uid = rustix::process::getuid().as_raw();
+    who_is(rustix::process::getuid().as_raw())
+}
+
+/// Returns `USER@HOST` of the user `uid` of this host.
+pub(crate) fn who_is(uid: u32) -> String {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let text = format!("{}@{host}", name_of(uid, "/etc/passwd"));
     text.chars().filter(|c| !c.is_control() && !c.is_whitespace()).take(MOST_OF_WHO).collect()

@@ -3,6 +3,10 @@
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::embedded::request_files::RequestFiles;
+use crate::store::Store;
 
 /// The flags that every verb takes.
 #[derive(Debug, clap::Args)]
@@ -18,6 +22,13 @@ pub(crate) struct Global {
     /// change the file, else /etc/schedd/jobs.toml]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub(crate) jobs: Option<PathBuf>,
+    /// Address of the API of a schedd, which then runs the verb: a URL, or unix:PATH [env:
+    /// SCHEDD_API_URL]
+    #[arg(long, global = true, value_name = "URL", conflicts_with_all = ["redis", "namespace"], help_heading = "Global options")]
+    pub(crate) api: Option<String>,
+    /// File with the token for the API [env: SCHEDD_API_TOKEN_FILE]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    pub(crate) token_file: Option<PathBuf>,
     /// Print one JSON document instead of text
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) json: bool,
@@ -27,4 +38,10 @@ pub(crate) struct Global {
     /// Print only the result and errors
     #[arg(long, short, global = true, help_heading = "Global options")]
     pub(crate) quiet: bool,
+    /// The connection of the process that runs the verb for an HTTP request.
+    #[arg(skip)]
+    pub(crate) store: Option<Store>,
+    /// The input and the files of the sender of that request.
+    #[arg(skip)]
+    pub(crate) request: Option<Arc<RequestFiles>>,
 }

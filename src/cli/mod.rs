@@ -17,13 +17,17 @@
 //! - `connect`: the choice of a Redis
 //! - `render`: output on the terminal and as JSON; `failure`: errors and their exit codes
 //! - `global`: the flags that every verb takes
+//! - `remote`: verbs that a schedd runs for `schedctl --api`
+//! - `embedded`: verbs that a schedd runs for HTTP requests, without a command line
 
+mod access;
 mod add;
 mod apply;
 mod confirmation;
 mod connect;
 mod dead;
 mod doctor;
+pub(crate) mod embedded;
 mod explain;
 mod failure;
 mod global;
@@ -33,6 +37,7 @@ mod list;
 mod logs;
 mod next;
 mod queue;
+mod remote;
 mod render;
 mod runs;
 mod shell;
@@ -73,7 +78,12 @@ pub fn main() -> ExitCode {
     };
     let runtime = runtime.worker_threads(2).enable_all().build();
     let answer = match runtime.context("cannot start the async runtime") {
-        Ok(runtime) => runtime.block_on(dispatch(args, &mut console)),
+        Ok(runtime) => runtime.block_on(async {
+            match remote::address_for(&args) {
+                Some(address) => remote::run(&args, &address, &mut console).await,
+                None => Box::pin(dispatch(args, &mut console)).await,
+            }
+        }),
         Err(error) => Err(error.into()),
     };
     let code = answer.unwrap_or_else(|failure| console.failure(&failure));

@@ -7,6 +7,8 @@
 
 use clap::{Parser, Subcommand};
 
+use super::access::dashboard_verb::{DashboardArgs, dashboard};
+use super::access::token_verb::{TOKEN_HELP, TokenVerb, token};
 use super::add::{AddArgs, add};
 use super::apply::{ApplyArgs, DiffArgs, apply, diff};
 use super::dead::{PurgeArgs, RetryArgs, purge, retry};
@@ -129,6 +131,11 @@ pub(crate) enum Verb {
     /// List each data loss of Redis and what was restored
     #[command(after_help = DATA_LOSS_HELP)]
     DataLoss,
+    /// Make, list and revoke the tokens of the HTTP API
+    #[command(subcommand, after_help = TOKEN_HELP)]
+    Token(TokenVerb),
+    /// Open a browser that is signed in to the HTTP API
+    Dashboard(DashboardArgs),
     /// Print a shell completion script
     Completions(CompletionsArgs),
 }
@@ -166,6 +173,8 @@ pub(crate) async fn dispatch(args: CliArgs, console: &mut Console) -> Result<u8,
         Verb::Groups => groups(global, console).await,
         Verb::Doctor(args) => Box::pin(doctor(global, &args, console)).await,
         Verb::DataLoss => data_loss(global, console).await,
+        Verb::Token(verb) => token(global, &verb, console),
+        Verb::Dashboard(args) => dashboard(global, &args, console),
         Verb::Completions(args) => completions(&args, console),
     }
 }

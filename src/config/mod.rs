@@ -31,6 +31,7 @@ pub use canonical::first_gate::first_gate_in;
 pub use canonical::json_job::{MAX_JSON_BYTES, NamedJob, job_from_json, job_from_value};
 pub use canonical::stored_job::StoredJob;
 pub use file::account_here::account_lack;
+pub use file::api_section::{AddressRange, ApiAddress, ApiConfig};
 pub use file::compile_file::compile_text;
 pub use file::config_file::{MAX_FILE_BYTES, RedisInFile, read_file, read_redis};
 pub use file::file_place::FilePlace;

@@ -16,6 +16,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 
 use super::logging::{LogFormat, LogLevel};
 use super::setup_failure::SetupFailure;
+use crate::config::ApiAddress;
 use crate::domain::name::names::{IdError, Label, NodeName, QueueName};
 use crate::engine::{Naming, ServingChoice};
 use crate::store::DEFAULT_NAMESPACE;
@@ -48,6 +49,14 @@ pub(super) struct DaemonArgs {
     /// The labels this node carries, separated by commas [default: those of the file, else none]
     #[arg(long, value_name = "LABELS", env = "SCHEDD_LABELS", value_delimiter = ',')]
     pub(super) labels: Vec<Label>,
+    /// The address of the HTTP API, such as 127.0.0.1:7341 or unix:/run/schedd/api.sock [default:
+    /// that of the file, else none]
+    #[arg(long, value_name = "ADDR", env = "SCHEDD_API")]
+    pub(super) api: Option<ApiAddress>,
+    /// The file of the access tokens of the API [default: that of the file, else
+    /// /etc/schedd/api-tokens, or tokens in the state directory of a user other than root]
+    #[arg(long, value_name = "FILE", env = "SCHEDD_TOKENS_FILE")]
+    pub(super) tokens_file: Option<PathBuf>,
     /// The format of the log on standard error
     #[arg(long, value_name = "FORMAT", env = "SCHEDD_LOG_FORMAT", value_enum, default_value_t = LogFormat::Auto)]
     pub(super) log_format: LogFormat,

@@ -35,6 +35,9 @@ pub(super) fn differing(running: &Config, file: &Config) -> Option<String> {
     if running.redis != file.redis {
         differences.push("[redis] in the file differs from the setting in use".to_owned());
     }
+    if running.api != file.api {
+        differences.push("[api] in the file differs from the setting in use".to_owned());
+    }
     (!differences.is_empty()).then(|| differences.join("; "))
 }
 

@@ -38,12 +38,14 @@ use setup_failure::SetupFailure;
 use signals::{SignalRequest, Signals};
 use systemd::ServiceManager;
 
+use crate::api::{ApiServer, ApiSettings};
 use crate::config::{self, Config};
 use crate::domain::time::zone::Zone;
 use crate::engine::{Engine, EngineSettings, Removal};
 use crate::executor::{Executors, MayRunAs};
 use crate::keeper::{Keeper, KeeperSettings, OutputBounds};
 use crate::secrets::Credentials;
+use crate::secrets::tokens::tokens_path;
 use crate::store::{Keys, Store};
 
 /// Runs the daemon with the arguments of this process until a signal stops it.
@@ -210,13 +212,54 @@ async fn serve(
         host_zone.clone(),
         file.read.as_ref(),
     );
+    let api = start_api(args, &config, store, &host_zone, &engine).await;
     manager.up(engine.status_view());
     attend(file, config, &engine, Arc::new(host_zone), signals, manager).await;
     manager.stopping(engine.longest_stop());
     engine.stop(signals.stop()).await;
     keeper.stop().await;
+    if let Some(api) = api {
+        api.stop().await;
+    }
     info!("Stopped.");
     Ok(())
+}
+
+/// Starts the HTTP API if an address is configured. If it cannot start, the node works without it,
+/// and the log, `doctor` and `nodes` give the reason.
+async fn start_api(
+    args: &DaemonArgs,
+    config: &Config,
+    store: &Store,
+    host_zone: &Zone,
+    engine: &Engine,
+) -> Option<ApiServer> {
+    let mut config = config.api.clone();
+    config.listen = args.api.clone().or(config.listen);
+    let start = async {
+        let tokens = tokens_path(
+            args.tokens_file.clone(),
+            config.tokens_file.clone(),
+            crate::private_redis::state_dir().ok(),
+        );
+        let settings = ApiSettings {
+            config,
+            tokens,
+            store: store.apart()?,
+            host_zone: host_zone.clone(),
+            status: engine.status_view(),
+        };
+        ApiServer::start(settings).await
+    };
+    match start.await {
+        Ok(api) => api,
+        Err(error) => {
+            let error = format!("{error:#}");
+            warn!("The HTTP API did not start, so this node works without it: {error}.");
+            engine.report_api_error(error);
+            None
+        }
+    }
 }
 
 /// Reloads the jobs file when the file changes or on SIGHUP, until a signal requests a stop.

@@ -107,6 +107,12 @@ impl Engine {
         self.parts.node.wakeups.presence.notify_one();
     }
 
+    /// Records the reason why the HTTP API of this node did not start.
+    pub fn report_api_error(&self, error: String) {
+        self.parts.health.problems.set_api(error);
+        self.parts.node.wakeups.presence.notify_one();
+    }
+
     /// Returns a view of the status of this node, for the service manager (systemd).
     pub fn status_view(&self) -> StatusView {
         let (node, leases) = (self.parts.node.clone(), self.parts.leases.clone());
@@ -115,6 +121,7 @@ impl Engine {
             leases,
             health: self.parts.health.clone(),
             wanted: self.parts.wanted.clone(),
+            limits: self.parts.limits.clone(),
         }
     }
 

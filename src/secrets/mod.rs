@@ -3,6 +3,7 @@
 //! [`Credentials`] replaces `${credential:NAME}` in a text by the content of a file in
 //! `$CREDENTIALS_DIRECTORY`. systemd puts these files there (`LoadCredential=`). [`variables`]
 //! reads the files of variables for a job's process. [`RedisUrl`] reads the address of Redis.
+//! [`tokens`] are the access tokens of the HTTP API.
 //!
 //! Invariant: nothing is cached, so a changed file takes effect at its next use, without a reload.
 //! No error repeats text of a file: an error names the credential, or the file and its line.
@@ -11,6 +12,7 @@ mod credentials;
 mod redis_url;
 mod secret_error;
 mod small_file;
+pub mod tokens;
 
 use std::collections::BTreeMap;
 

@@ -8,6 +8,7 @@
 mod consistency;
 mod gates;
 mod history;
+mod index_pages;
 mod jobs;
 mod nodes;
 mod notices;
@@ -33,6 +34,7 @@ pub use history::outputs::{KeptOutput, OutputFrames, OutputMark, OutputSoFar, Ou
 pub use history::run_history::{Ended, HistoryPage, Letters, RunNotices};
 pub use history::run_record::{PastAttempt, REFUSED, RunRecord};
 pub use history::skipped_ranges::{CountedBy, RecordedAt, SkippedRecord};
+pub use index_pages::{IndexCursor, JobIndex};
 pub use jobs::audit_log::AuditEntry;
 pub use jobs::backfills::{BackfillReply, PlantReply};
 pub use jobs::boot_runs::RebootReply;
@@ -80,6 +82,7 @@ pub use server::preflight::Findings;
 pub use server::redis_keys::{DEFAULT_NAMESPACE, Keys};
 pub use server::store_error::StoreError;
 
+use std::fmt;
 use std::sync::Arc;
 
 use server::redis_link::RedisLink;
@@ -99,6 +102,13 @@ pub struct Store {
     fixed_now: Option<UnixMillis>,
     /// The author of changes, such as `user@host`; empty if unknown.
     by: Arc<str>,
+}
+
+/// Formats the store as its address and its namespace.
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Store({}, {})", self.address(), self.namespace())
+    }
 }
 
 impl Store {
@@ -189,6 +199,18 @@ impl Store {
     ) -> Result<impl futures_util::Stream<Item = String> + use<>, StoreError> {
         use futures_util::StreamExt;
         let channel = self.link.subscribe(&self.keys.nudge()).await?;
+        Ok(channel
+            .into_on_message()
+            .map(|message| message.get_payload::<String>().unwrap_or_default()))
+    }
+
+    /// Subscribes to the changes of jobs: the name of a job, a blank, and the entry of its audit log
+    /// as JSON. The stream ends with its connection.
+    pub async fn job_changes(
+        &self,
+    ) -> Result<impl futures_util::Stream<Item = String> + use<>, StoreError> {
+        use futures_util::StreamExt;
+        let channel = self.link.subscribe(&self.keys.changes()).await?;
         Ok(channel
             .into_on_message()
             .map(|message| message.get_payload::<String>().unwrap_or_default()))

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of `src`, each with those it may import from beside itself.
-const MAY_IMPORT: [(&str, &[&str]); 11] = [
+const MAY_IMPORT: [(&str, &[&str]); 12] = [
     ("domain", &[]),
     ("files", &[]),
     ("config", &["domain", "files"]),
@@ -27,8 +27,10 @@ const MAY_IMPORT: [(&str, &[&str]); 11] = [
             "store",
             "private_redis",
             "engine",
+            "api",
         ],
     ),
+    ("api", &["domain", "config", "secrets", "store", "engine", "cli"]),
     ("cli", &["domain", "config", "secrets", "store", "private_redis", "engine"]),
 ];
 

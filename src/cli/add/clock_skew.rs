@@ -12,7 +12,7 @@ use crate::store::Store;
 const TOLERATED: Duration = Duration::from_secs(3);
 
 /// Returns the time by this host's clock.
-pub(super) fn own_now() -> UnixMillis {
+pub(crate) fn own_now() -> UnixMillis {
     UnixMillis::from_timestamp(jiff::Timestamp::now()).unwrap_or(UnixMillis::EPOCH)
 }
 

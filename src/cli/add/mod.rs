@@ -22,9 +22,11 @@ use serde_json::json;
 pub(crate) use add_flags::AddArgs;
 use add_warnings::{Host, timeless};
 use added_job::{Added, DRAWS, draw_name, is_dropped, pending, request};
+pub(crate) use clock_skew::own_now;
 pub(crate) use flags::key_flag::ProcessorsError;
 use instant::{bounds_of, instants_of};
 use key_conflict::key_taken;
+pub(crate) use stdin_lines::{JobLines, ResultForm, add_from};
 use unknown_pools::Pools;
 
 use super::connect::connect;

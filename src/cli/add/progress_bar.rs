@@ -4,7 +4,6 @@
 //! Invariant: the bar appears only on a terminal, only after the adding has taken a while, and is
 //! removed at the end. A signal that ends the process removes it too.
 
-use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -35,7 +34,8 @@ impl AddProgress {
     /// Starts to measure the progress of standard input.
     pub(super) fn new(console: &Console) -> Self {
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
-        let is_wanted = std::io::stderr().is_terminal() && !is_dumb && !console.is_quiet();
+        let is_wanted =
+            console.is_local() && console.is_error_terminal() && !is_dumb && !console.is_quiet();
         Self {
             began: Instant::now(),
             length: bytes_to_come(std::io::stdin()),

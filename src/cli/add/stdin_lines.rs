@@ -6,6 +6,7 @@
 //! the reader of the output is gone.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::Read;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -48,24 +49,65 @@ pub(super) async fn add_lines(
     console: &mut Console,
 ) -> Result<u8, CliFailure> {
     let store = connect(global, console).await?;
+    let lines = JobLines {
+        input: match &global.request {
+            Some(request) => request.take_input(),
+            None => Box::new(std::io::stdin()),
+        },
+        replaces: args.replace,
+        if_absent: args.if_absent,
+        form: ResultForm::Command,
+    };
+    add_from(store, lines, host_zone, console).await
+}
+
+/// Lines with one job each, and how they are added.
+pub(crate) struct JobLines {
+    /// The lines, as JSON.
+    pub(crate) input: Box<dyn Read + Send>,
+    /// True if a line may change an existing job.
+    pub(crate) replaces: bool,
+    /// True if a line for an existing job counts as added.
+    pub(crate) if_absent: bool,
+    pub(crate) form: ResultForm,
+}
+
+/// The form of the results.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ResultForm {
+    /// The results of a command: accepted lines on standard output, refused lines on standard error.
+    Command,
+    /// A JSON object for each line on standard output. The function returns the member `error` of a
+    /// refused line.
+    JsonLines(fn(&CliFailure) -> Value),
+}
+
+/// Adds the jobs of lines. Returns the exit code.
+pub(crate) async fn add_from(
+    store: Store,
+    lines: JobLines,
+    host_zone: Zone,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     let pools = Pools::read(&store).await?;
     let (now, mut skew) = clock_skew::ask_time(&store).await?;
     let (sender, mut batches) = mpsc::channel(AHEAD);
     let zone = host_zone.clone();
     // The thread is not joined, because it may wait for input forever. It ends with the process.
-    std::thread::spawn(move || read_batches(std::io::stdin().lock(), &zone, &sender));
+    std::thread::spawn(move || read_batches(lines.input, &zone, &sender));
     let progress = AddProgress::new(console);
-    let array = JsonArray::default();
+    let array = matches!(lines.form, ResultForm::Command).then(JsonArray::default);
     let adder = Arc::new(LineAdder {
         store: store.clone(),
-        replaces: args.replace,
-        if_absent: args.if_absent,
+        replaces: lines.replaces,
+        if_absent: lines.if_absent,
         pools,
         host_zone: host_zone.clone(),
     });
     let mut sheet = Sheet {
         asked: (now, Instant::now()),
         host_zone,
+        form: lines.form,
         array,
         progress,
         doubts: LineDoubts::default(),
@@ -120,9 +162,9 @@ pub(super) async fn add_lines(
     if outcome.is_ok() {
         outcome = doubts.end(&store, console).await;
     }
-    if console.is_json() {
-        sheet.array.end(console);
-    } else if sheet.there > 0 {
+    if let Some(array) = sheet.array.filter(|_| console.is_json()) {
+        array.end(console);
+    } else if sheet.there > 0 && !console.is_json() {
         console.note(&format!("{} added, {} existed already", sheet.added, sheet.there));
     }
     outcome?;
@@ -151,7 +193,7 @@ async fn first_end(under_way: &mut VecDeque<UnderWay>) -> Result<AddedLines, Cli
 }
 
 /// The results by line number: an added job with its definition, or the reason for a refusal.
-type AddedLines = BTreeMap<usize, Result<(Added, NamedJob), String>>;
+type AddedLines = BTreeMap<usize, Result<(Added, NamedJob), CliFailure>>;
 
 /// The names and unique keys in a batch. Batches that share one are added one after the other, so
 /// that the later line wins.
@@ -171,7 +213,9 @@ struct Sheet {
     /// Redis' time, and the instant at which Redis reported that time.
     asked: (UnixMillis, Instant),
     host_zone: Zone,
-    array: JsonArray,
+    form: ResultForm,
+    /// The array of all results. `None` if each result is a document of its own.
+    array: Option<JsonArray>,
     progress: AddProgress,
     doubts: LineDoubts,
     refused: usize,
@@ -196,12 +240,12 @@ impl LineAdder {
     async fn add(self: Arc<Self>, batch: Batch) -> Result<AddedLines, CliFailure> {
         let Batch { jobs, refused, .. } = batch;
         let mut outcomes: AddedLines =
-            refused.into_iter().map(|(line, why)| (line, Err(why))).collect();
+            refused.into_iter().map(|(line, why)| (line, Err(CliFailure::Invalid(why)))).collect();
         let mut open = Vec::with_capacity(jobs.len());
         for (line, job) in jobs {
             match self.pools.unknown_to(&job) {
                 Some(why) => {
-                    outcomes.insert(line, Err(why));
+                    outcomes.insert(line, Err(CliFailure::Invalid(why)));
                 }
                 None => open.push((line, job)),
             }
@@ -230,8 +274,8 @@ impl LineAdder {
             open = clashed;
         }
         for (line, _) in open {
-            outcomes
-                .insert(line, Err("no free random name was found; give the job a name".to_owned()));
+            let why = "no free random name was found; give the job a name".to_owned();
+            outcomes.insert(line, Err(CliFailure::Conflict(why)));
         }
         Ok(outcomes)
     }
@@ -272,7 +316,7 @@ impl LineAdder {
         name: JobName,
         job: &NamedJob,
         answer: Result<Applied, PlantingError>,
-    ) -> Result<Result<Added, String>, CliFailure> {
+    ) -> Result<Result<Added, CliFailure>, CliFailure> {
         Ok(match answer {
             Ok(Applied::Created(next)) => Ok((name, "created", next)),
             Ok(Applied::Updated(next @ Some(_))) => Ok((name, "updated", next)),
@@ -285,18 +329,20 @@ impl LineAdder {
             Ok(Applied::Taken(first)) if self.if_absent || is_dropped(job) => {
                 Ok(pending(&self.store, first, "exists").await?)
             }
-            Ok(Applied::Taken(first)) => {
-                Err(key_taken(&self.store, &first, job).await.lines().join("; "))
-            }
+            Ok(Applied::Taken(first)) => Err(key_taken(&self.store, &first, job).await),
             Ok(Applied::Exists | Applied::OtherKind(_)) => {
-                Err(name_conflict::name_taken(&self.store, &name, job).await.lines().join("; "))
+                Err(name_conflict::name_taken(&self.store, &name, job).await)
             }
-            Ok(Applied::Newer(now)) => Err(name_conflict::changed_meanwhile(&name, &now)),
-            Ok(Applied::Past(at)) => {
-                Err(format!("job {name}: time {at} is past, wanted a future time"))
+            Ok(Applied::Newer(now)) => {
+                Err(CliFailure::Conflict(name_conflict::changed_meanwhile(&name, &now)))
             }
-            Ok(Applied::Done(at)) => Err(name_conflict::done_already(&name, at)),
-            Err(error) => Err(error.to_string()),
+            Ok(Applied::Past(at)) => Err(CliFailure::Invalid(format!(
+                "job {name}: time {at} is past, wanted a future time"
+            ))),
+            Ok(Applied::Done(at)) => {
+                Err(CliFailure::Conflict(name_conflict::done_already(&name, at)))
+            }
+            Err(error) => Err(error.into()),
         })
     }
 }
@@ -304,7 +350,7 @@ impl LineAdder {
 impl Sheet {
     fn report(&mut self, outcomes: AddedLines, console: &mut Console) {
         // The bar is hidden while lines are printed.
-        let Self { array, progress, doubts, refused, added, there, host_zone, .. } = self;
+        let Self { form, array, progress, doubts, refused, added, there, host_zone, .. } = self;
         let now = self.asked.0.saturating_add(self.asked.1.elapsed());
         progress.aside(|| {
             for (line, what) in outcomes {
@@ -322,10 +368,21 @@ impl Sheet {
                 match what {
                     Err(why) => {
                         *refused += 1;
-                        console.error(&format!("line {line}: {why}"));
+                        match form {
+                            ResultForm::Command => {
+                                console.error(&format!("line {line}: {}", why.lines().join("; ")));
+                            }
+                            ResultForm::JsonLines(error) => {
+                                console.json(&json!({"line": line, "error": error(&why)}));
+                            }
+                        }
                     }
                     Ok((added, due)) if console.is_json() => {
-                        array.push(console, &line_json(line, &added, due.as_deref()));
+                        let document = line_json(line, &added, due.as_deref());
+                        match array {
+                            Some(array) => array.push(console, &document),
+                            None => console.json(&document),
+                        }
                     }
                     Ok(_) if console.is_quiet() => {}
                     Ok(((name, ..), _)) => console.line(name.as_str()),

@@ -82,6 +82,20 @@ pub(crate) struct ApplyArgs {
     prune: bool,
 }
 
+impl DiffArgs {
+    /// Returns the path of the jobs file.
+    pub(crate) fn file(&self) -> &Path {
+        &self.file
+    }
+}
+
+impl ApplyArgs {
+    /// Returns the path of the jobs file.
+    pub(crate) fn file(&self) -> &Path {
+        &self.file
+    }
+}
+
 /// Compares a jobs file with the live jobs and prints the differences. Returns the exit code.
 pub(crate) async fn diff(
     global: &Global,
@@ -96,7 +110,7 @@ pub(crate) async fn diff(
         ),
         None => source_of(args.source.as_deref(), &args.file)?,
     };
-    let read = Read::of(&args.file, console)?;
+    let read = Read::of(global, &args.file, console)?;
     let store = connect(global, console).await?;
     if args.node.is_some() {
         known(&store, &source).await?;
@@ -138,7 +152,7 @@ pub(crate) async fn apply(
     console: &mut Console,
 ) -> Result<u8, CliFailure> {
     let source = source_of(args.source.as_deref(), &args.file)?;
-    let read = Read::of(&args.file, console)?;
+    let read = Read::of(global, &args.file, console)?;
     let prune = if args.prune { Prune::Yes } else { Prune::No };
     let store = connect(global, console).await?;
     let said = read.said(&source);
@@ -201,14 +215,23 @@ struct Read {
 }
 
 impl Read {
-    fn of(path: &Path, console: &mut Console) -> Result<Self, CliFailure> {
+    fn of(global: &Global, path: &Path, console: &mut Console) -> Result<Self, CliFailure> {
         let file = one_line(&path.display().to_string());
-        let config =
-            config::read_file(&FilePlace::named(path), &Zone::of_host()).map_err(|error| {
-                CliFailure::Config(
-                    error.rendered(Rendering::Lines).lines().map(str::to_owned).collect(),
-                )
-            })?;
+        let zone = Zone::of_host();
+        let config = match &global.request {
+            // A file of the sender of a request is not on this host.
+            Some(request) => config::compile_text(
+                request.file(&path.display().to_string()).unwrap_or_default(),
+                &file,
+                &zone,
+            ),
+            None => config::read_file(&FilePlace::named(path), &zone),
+        };
+        let config = config.map_err(|error| {
+            CliFailure::Config(
+                error.rendered(Rendering::Lines).lines().map(str::to_owned).collect(),
+            )
+        })?;
         for warning in &config.warnings {
             console.warn(&format!("{file}: {warning}"));
         }

@@ -5,7 +5,7 @@
 use serde_json::json;
 
 use super::dead_letters::{Chosen, demand_dead};
-use crate::cli::confirmation::{ask, is_terminal};
+use crate::cli::confirmation::ask;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
@@ -81,7 +81,7 @@ pub(crate) async fn purge(
     let age = args.older_than.as_deref().map(parse_duration).transpose();
     let age = age.map_err(|error| CliFailure::Invalid(format!("--older-than: {error}")))?;
     let store = connect(global, console).await?;
-    if args.is_unsure() && !is_terminal() {
+    if args.is_unsure() && !console.can_ask() {
         let message = "--dead without a filter deletes every dead letter of namespace";
         return Err(CliFailure::Invalid(format!(
             "{message} {}, wanted --yes, or a filter such as --older-than 7d",

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::quarantine_entries::{from, no_entry};
-use crate::cli::confirmation::{ask, is_terminal};
+use crate::cli::confirmation::ask;
 use crate::cli::failure::CliFailure;
 use crate::cli::render::{Console, one_line};
 use crate::store::{Discarded, QuarantineEntry, Store};
@@ -31,7 +31,7 @@ pub(super) async fn discard(
         return Ok(0);
     }
     let namespace = store.namespace();
-    if !is_sure && !is_terminal() {
+    if !is_sure && !console.can_ask() {
         return Err(CliFailure::Invalid(format!(
             "--discard all deletes every entry in the quarantine of namespace {namespace}, wanted --yes, or the name of one entry"
         )));

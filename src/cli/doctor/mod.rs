@@ -67,6 +67,11 @@ pub(crate) struct DoctorArgs {
 }
 
 impl DoctorArgs {
+    /// Returns true if the command changes nothing.
+    pub(crate) fn only_reads(&self) -> bool {
+        self.only_looks() && !self.fix
+    }
+
     /// Returns true if the command only checks and repairs. Returns false if a flag asks for an
     /// action on the quarantine.
     fn only_looks(&self) -> bool {

@@ -113,6 +113,11 @@ async fn show_job(store: &Store, name: &JobName, console: &mut Console) -> Resul
         return Err(CliFailure::Failed(format!("job {name} cannot be shown")));
     };
     notice_lines::do_as_said_now(store, &mut job).await?;
+    if console.conceals()
+        && let Ok(definition) = &mut job.definition
+    {
+        definition.spec.conceal();
+    }
     let mut records = open_runs(store, name).await?;
     records.extend(ended_runs(store, name, RUNS).await?);
     let runs = view_runs(store, &mut Zones::default(), records).await?;

@@ -8,7 +8,7 @@ use crate::cli::failure::CliFailure;
 use crate::cli::render::{Console, JobState, JobView, running_jobs, view_jobs};
 use crate::domain::name::names::{JobName, QueueName};
 use crate::domain::name::tag_filter::TagFilter;
-use crate::store::{JobRecord, SourceKind, Store};
+use crate::store::{JobIndex, JobRecord, SourceKind, Store};
 
 /// The number of jobs read in one call.
 const PAGE: usize = 500;
@@ -20,7 +20,7 @@ const SHORT_PAGE: usize = 200;
 const DEAD_LETTERS: usize = 20_000;
 
 /// The filters that select the listed jobs.
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     state: Option<JobState>,
     queue: Option<QueueName>,
     kind: Option<SourceKind>,
@@ -31,7 +31,7 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    pub(super) fn of(args: &ListArgs) -> Result<Self, CliFailure> {
+    pub(crate) fn of(args: &ListArgs) -> Result<Self, CliFailure> {
         let queue = args.queue.as_deref().map(str::parse::<QueueName>).transpose();
         let kind = args.source.map(|source| match source {
             ListSource::File => SourceKind::File,
@@ -43,12 +43,13 @@ impl Wanted {
         Ok(Self { state: args.state, queue, kind, pattern, failed, tags, all: args.all })
     }
 
-    fn includes_finished(&self) -> bool {
+    /// Returns true if jobs that are over are selected too.
+    pub(crate) fn includes_finished(&self) -> bool {
         self.all || self.state == Some(JobState::Finished)
     }
 
     /// Returns true if only some of the jobs are selected.
-    pub(super) fn filters(&self) -> bool {
+    pub(crate) fn filters(&self) -> bool {
         self.failed
             || self.pattern.is_some()
             || self.state.is_some()
@@ -57,7 +58,8 @@ impl Wanted {
             || !self.tags.is_empty()
     }
 
-    fn takes_name(&self, name: &JobName) -> bool {
+    /// Returns true if the filters select jobs of this name.
+    pub(crate) fn takes_name(&self, name: &JobName) -> bool {
         match &self.pattern {
             Some(pattern) => pattern.matches(name.as_str()),
             // The job of an instance is listed with the runs of all its instances.
@@ -65,7 +67,8 @@ impl Wanted {
         }
     }
 
-    fn takes(&self, view: &JobView) -> bool {
+    /// Returns true if the filters select this job, apart from its name.
+    pub(crate) fn takes(&self, view: &JobView) -> bool {
         self.state.is_none_or(|state| view.is_in(state))
             && self.queue.as_ref().is_none_or(|queue| view.lane().queue() == queue)
             && self.kind.is_none_or(|kind| view.record.kind == kind)
@@ -74,12 +77,13 @@ impl Wanted {
     }
 }
 
-/// The two indexes of jobs in Redis, in the order in which they are read: jobs that are not over,
-/// and jobs that are over.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Index {
-    Defined,
-    Over,
+/// Returns true if a job of `index` belongs in the list. Every job that is not over belongs. Of the
+/// jobs that are over, only one-shots and hidden jobs belong.
+pub(crate) fn belongs(index: JobIndex, record: &JobRecord) -> bool {
+    match index {
+        JobIndex::Defined => record.is_live(),
+        JobIndex::Over => !record.is_live() && (record.is_once || record.name.is_hidden()),
+    }
 }
 
 /// A reader of pages of jobs that applies `--offset` and `--limit`.
@@ -91,9 +95,9 @@ pub(super) struct Pager<'s> {
     /// if there are too many dead letters to read.
     with_dead: Option<BTreeSet<JobName>>,
     running: BTreeSet<JobName>,
-    index: Index,
+    index: JobIndex,
     position: usize,
-    last_index: Index,
+    last_index: JobIndex,
     to_skip: usize,
     pub(super) left: usize,
 }
@@ -106,7 +110,8 @@ impl<'s> Pager<'s> {
         most: usize,
     ) -> Result<Self, CliFailure> {
         let left = if args.limit == 0 { most } else { args.limit.min(most) };
-        let last_index = if wanted.includes_finished() { Index::Over } else { Index::Defined };
+        let last_index =
+            if wanted.includes_finished() { JobIndex::Over } else { JobIndex::Defined };
         let running = running_jobs(store).await?;
         let mut with_dead = None;
         if wanted.failed {
@@ -127,7 +132,7 @@ impl<'s> Pager<'s> {
             page,
             with_dead,
             running,
-            index: Index::Defined,
+            index: JobIndex::Defined,
             position,
             last_index,
             to_skip: args.offset - position,
@@ -144,15 +149,15 @@ impl<'s> Pager<'s> {
     ) -> Result<Option<Vec<JobView>>, CliFailure> {
         while self.left > 0 {
             let mut names = match self.index {
-                Index::Defined => self.store.list_jobs(self.position, self.page).await?,
-                Index::Over => self.store.list_finished(self.position, self.page).await?,
+                JobIndex::Defined => self.store.list_jobs(self.position, self.page).await?,
+                JobIndex::Over => self.store.list_finished(self.position, self.page).await?,
             };
             self.position += self.page;
             if names.is_empty() {
                 if self.index == self.last_index {
                     break;
                 }
-                (self.index, self.position) = (Index::Over, 0);
+                (self.index, self.position) = (JobIndex::Over, 0);
                 continue;
             }
             names.retain(|name| {
@@ -162,7 +167,9 @@ impl<'s> Pager<'s> {
             let mut records = Vec::with_capacity(names.len());
             for record in self.store.read_jobs(&names).await? {
                 match record {
-                    Ok(record) => records.extend(record.filter(|record| self.belongs(record))),
+                    Ok(record) => {
+                        records.extend(record.filter(|record| belongs(self.index, record)));
+                    }
                     Err(error) => {
                         console.error(&error.to_string());
                         *code = 1;
@@ -178,15 +185,6 @@ impl<'s> Pager<'s> {
             return Ok(Some(self.cut(views)));
         }
         Ok(None)
-    }
-
-    /// Returns true if the job belongs in the list. Every job that is not over belongs. Of the jobs
-    /// that are over, only one-shots and hidden jobs belong.
-    fn belongs(&self, record: &JobRecord) -> bool {
-        match self.index {
-            Index::Defined => record.is_live(),
-            Index::Over => !record.is_live() && (record.is_once || record.name.is_hidden()),
-        }
     }
 
     /// Returns the jobs of this page that are within `--offset` and `--limit`.

@@ -17,9 +17,9 @@ use super::global::Global;
 use super::render::Console;
 use super::state::node_presence::warn_if_none_runs;
 use job_sheet::print;
-use listed_jobs::Wanted;
 
 pub(crate) use list_flags::ListArgs;
+pub(crate) use listed_jobs::{Wanted, belongs};
 
 /// Lists jobs once, or repeatedly with `--watch`. Returns the exit code.
 pub(crate) async fn list(

@@ -10,8 +10,6 @@ mod found_output;
 mod output_diff;
 mod output_writer;
 
-use std::io::IsTerminal;
-
 use serde_json::json;
 
 use super::connect::connect;
@@ -149,7 +147,7 @@ fn write(output: &KeptOutput, args: &LogsArgs, console: &mut Console) {
     };
     let out = shown(&output.stdout, console.is_terminal());
     console.bytes(&out);
-    let err = shown(&output.stderr, std::io::stderr().is_terminal());
+    let err = shown(&output.stderr, console.is_error_terminal());
     console.aside_bytes(&err);
     if output.dropped_bytes > 0 {
         console.note(&format!(

@@ -4,8 +4,6 @@
 //! Invariant: no control sequence reaches a terminal unless `--raw` is given. A character that
 //! arrives in two pieces is printed as one character.
 
-use std::io::IsTerminal;
-
 use serde_json::json;
 
 use crate::cli::render::{Console, safe_text};
@@ -79,7 +77,7 @@ impl OutputWriter {
     fn is_escaped(&self, stream: OutputStream, console: &Console) -> bool {
         let is_terminal = match stream {
             OutputStream::Stdout => console.is_terminal(),
-            OutputStream::Stderr => std::io::stderr().is_terminal(),
+            OutputStream::Stderr => console.is_error_terminal(),
         };
         is_terminal && self.escaping == Escaping::OnTerminals
     }

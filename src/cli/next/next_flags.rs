@@ -55,3 +55,15 @@ pub(crate) struct NextArgs {
     #[arg(long)]
     pub(super) long: bool,
 }
+
+impl NextArgs {
+    /// Returns true if the command reads a jobs file, and no Redis.
+    pub(crate) fn reads_file(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Returns true if the command sets the time of the next run.
+    pub(crate) fn changes(&self) -> bool {
+        self.set.is_some()
+    }
+}

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::escape::{one_line, safe_json};
 use super::time_words::Detail;
+use crate::cli::embedded::output_pieces::{OutputForm, PieceSender, VerbStream};
 use crate::cli::failure::{CliFailure, error_json};
 use crate::cli::global::Global;
 use crate::domain::name::names::RunId;
@@ -36,6 +37,8 @@ enum Sink {
     Stdout(BufWriter<Stdout>),
     /// A buffer whose lines are drawn on a screen.
     Page(Vec<u8>),
+    /// A reader in another task of this process.
+    Pieces(PieceSender),
 }
 
 /// The output of a verb, and the flags that decide its form.
@@ -52,8 +55,12 @@ pub(crate) struct Console {
     has_headers: bool,
     is_quiet: bool,
     is_terminal: bool,
+    /// True if standard error is a terminal.
+    is_error_terminal: bool,
     has_colour: bool,
     detail: Detail,
+    /// True if the reader may not see values that may be secret.
+    conceals: bool,
 }
 
 impl Console {
@@ -69,8 +76,27 @@ impl Console {
             has_headers: !global.no_headers,
             is_quiet: global.quiet,
             is_terminal,
+            is_error_terminal: io::stderr().is_terminal(),
+            conceals: false,
             has_colour: is_terminal && !is_dumb() && !unwanted("NO_COLOR"),
             detail: if is_terminal && has_few_columns() { Detail::Brief } else { Detail::Full },
+        }
+    }
+
+    /// Creates a console for a verb that this process runs for an HTTP request.
+    pub(crate) fn for_request(form: OutputForm, pieces: PieceSender) -> Self {
+        Self {
+            out: Sink::Pieces(pieces),
+            is_closed: false,
+            trouble: None,
+            is_json: form.is_json,
+            has_headers: form.has_headers,
+            is_quiet: form.is_quiet,
+            is_terminal: form.is_terminal,
+            is_error_terminal: form.is_error_terminal,
+            conceals: form.conceals,
+            has_colour: form.has_colour,
+            detail: if form.is_brief { Detail::Brief } else { Detail::Full },
         }
     }
 
@@ -91,7 +117,7 @@ impl Console {
     pub(crate) fn take_page(&mut self) -> String {
         match &mut self.out {
             Sink::Page(bytes) => String::from_utf8_lossy(&std::mem::take(bytes)).into_owned(),
-            Sink::Stdout(_) => String::new(),
+            Sink::Stdout(_) | Sink::Pieces(_) => String::new(),
         }
     }
 
@@ -102,7 +128,32 @@ impl Console {
 
     /// Returns true if standard output is a screen on which text can be placed anywhere.
     pub(crate) fn can_be_drawn_on(&self) -> bool {
-        self.is_terminal && !self.is_json && !is_dumb()
+        self.is_local() && self.is_terminal && !self.is_json && !is_dumb()
+    }
+
+    /// Returns true if the output goes to the terminal, pipe or file of this process.
+    pub(crate) fn is_local(&self) -> bool {
+        !matches!(self.out, Sink::Pieces(_))
+    }
+
+    /// Returns true if standard error is a terminal.
+    pub(crate) fn is_error_terminal(&self) -> bool {
+        self.is_error_terminal
+    }
+
+    /// Returns true if the terminal is narrow, so that tables show times in the brief form.
+    pub(crate) fn is_brief(&self) -> bool {
+        self.detail == Detail::Brief
+    }
+
+    /// Returns true if a user at a terminal can answer a question.
+    pub(crate) fn can_ask(&self) -> bool {
+        self.is_local() && self.is_error_terminal && io::stdin().is_terminal()
+    }
+
+    /// Returns true if the reader may not see values that may be secret.
+    pub(crate) fn conceals(&self) -> bool {
+        self.conceals
     }
 
     /// Returns true if JSON was requested.
@@ -128,7 +179,7 @@ impl Console {
     /// Prints the name of the zone of the times in a table, if the table shows times in the brief
     /// form, which has no zone. The head of a screen names the zone itself.
     pub(crate) fn note_zone(&mut self, zone: &Zone) {
-        if self.detail == Detail::Brief && matches!(self.out, Sink::Stdout(_)) {
+        if self.detail == Detail::Brief && !matches!(self.out, Sink::Page(_)) {
             self.note(&format!("times in {}", zone.name()));
         }
     }
@@ -146,6 +197,10 @@ impl Console {
     /// Checks without a write if the reader of standard output is gone. Returns true if the reader
     /// is gone or a write failed before.
     pub(crate) fn is_deserted(&mut self) -> bool {
+        if let Sink::Pieces(pieces) = &self.out {
+            self.is_closed |= pieces.is_closed();
+            return self.is_closed;
+        }
         let stdout = io::stdout();
         let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -241,7 +296,7 @@ impl Console {
         for line in failure.lines() {
             self.aside(&format!("schedctl: {line}"));
         }
-        if io::stderr().is_terminal() {
+        if matches!(self.out, Sink::Stdout(_)) && io::stderr().is_terminal() {
             failure.pointer().iter().flatten().for_each(|line| self.aside(line));
         }
         failure.code()
@@ -260,6 +315,10 @@ impl Console {
             && !self.is_json
         {
             page.extend_from_slice(bytes);
+            return;
+        }
+        if let Sink::Pieces(pieces) = &self.out {
+            self.is_closed |= !pieces.send(VerbStream::Errors, bytes);
             return;
         }
         self.flush();
@@ -289,6 +348,7 @@ impl Console {
         let written = match &mut self.out {
             Sink::Stdout(out) => write(out),
             Sink::Page(page) => write(page),
+            Sink::Pieces(pieces) => write(pieces),
         };
         if let Err(error) = written {
             self.is_closed = true;

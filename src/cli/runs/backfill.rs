@@ -9,7 +9,7 @@
 use serde_json::json;
 
 use super::past_time::parse_past;
-use crate::cli::confirmation::{ask, is_terminal};
+use crate::cli::confirmation::ask;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
@@ -109,7 +109,7 @@ pub(crate) async fn backfill(
     let plan = backfill_plan::plan(&store, &definition, window, most).await?;
     let before = created.map_or(0, |at| plan.runs.iter().filter(|run| run.due() < at).count());
     if let Some(at) = created.filter(|_| before > 0 && !args.dry_run && !args.yes) {
-        confirm(store.namespace(), &name, (before, shown(at, &local)))?;
+        confirm(store.namespace(), &name, (before, shown(at, &local)), console.can_ask())?;
     }
     let planted = if args.dry_run { 0 } else { plant(&store, &name, &plan.runs).await? };
     report(args, &name, &plan, planted, &zone, console);
@@ -136,10 +136,11 @@ fn confirm(
     namespace: &str,
     name: &JobName,
     (before, added): (usize, String),
+    can_ask: bool,
 ) -> Result<(), CliFailure> {
     let runs = runs_of(name, u64::try_from(before).unwrap_or(u64::MAX));
     let what = format!("{runs} for times before the job was added ({added})");
-    if is_terminal() {
+    if can_ask {
         return ask(namespace, &what, "added");
     }
     Err(CliFailure::Invalid(format!(

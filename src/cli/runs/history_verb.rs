@@ -42,15 +42,15 @@ prints complete ids. Without a JOB, the runs that deliver notices
 pub(crate) struct HistoryArgs {
     /// Only runs of this job
     #[arg(add = completion::jobs())]
-    job: Option<String>,
+    pub(crate) job: Option<String>,
     /// Only dead letters: runs that ended failed, timed_out or lost
     #[arg(long)]
-    dead: bool,
+    pub(crate) dead: bool,
     /// Include the runs that deliver notices; for one job use history JOB/on_failure
     #[arg(long, conflicts_with_all = ["job", "dead"])]
     notices: bool,
     #[command(flatten)]
-    which: RunFilter,
+    pub(crate) which: RunFilter,
     /// Show more columns: the time waited, CPU time, peak memory, bytes read and written
     #[arg(long, short)]
     wide: bool,

@@ -203,6 +203,10 @@ fn global(line: impl Iterator<Item = OsString>) -> Global {
         json: false,
         no_headers: false,
         quiet: true,
+        api: None,
+        token_file: None,
+        store: None,
+        request: None,
     };
     let mut words = line.filter_map(|word| word.into_string().ok());
     while let Some(word) = words.next() {

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::api_section::compile_api;
 use super::compile_pools::{Memberships, compile_groups, compile_queues, refuse_strangers};
 use super::kept_amounts::{HistoryConfig, OutputConfig, compile_history, compile_output};
 use super::named_tables::named_tables;
@@ -116,6 +117,7 @@ fn compile_root(
     };
     judge_secrets(root, provenance, problems);
     let redis = section("redis", problems).map(|table| compile_redis(&table, problems));
+    let api = section("api", problems).map(|table| compile_api(&table, problems));
     let history = section("history", problems).map(|table| compile_history(&table, problems));
     let output = section("output", problems).map(|table| compile_output(&table, problems));
     let queues = compile_queues(root, problems);
@@ -146,6 +148,7 @@ fn compile_root(
         redis: redis.unwrap_or_else(RedisConfig::default),
         daemon: daemon.unwrap_or_else(DaemonConfig::default),
         serving: serving.unwrap_or_default(),
+        api: api.unwrap_or_default(),
         history: history.unwrap_or_else(HistoryConfig::default),
         output: output.unwrap_or_else(OutputConfig::default),
         queues,

@@ -2,6 +2,7 @@
 //! and the queues and groups that its jobs share.
 
 pub(crate) mod account_here;
+pub(crate) mod api_section;
 pub(crate) mod compile_file;
 pub(crate) mod compile_pools;
 pub(crate) mod config_file;

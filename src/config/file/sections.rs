@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::api_section::ApiConfig;
 use super::kept_amounts::{HistoryConfig, OutputConfig};
 use super::node_serving::ServingConfig;
 use crate::config::canonical::stored_job::StoredJob;
@@ -30,6 +31,8 @@ pub struct Config {
     pub daemon: DaemonConfig,
     /// The settings of `[daemon]` about the runs that the node takes.
     pub serving: ServingConfig,
+    /// The settings of `[api]`.
+    pub api: ApiConfig,
     /// The settings of `[history]`.
     pub history: HistoryConfig,
     /// The settings of `[output]`.

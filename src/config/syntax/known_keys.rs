@@ -5,8 +5,18 @@
 //! users look for a typo.
 
 /// The names of the sections of a file.
-pub(crate) const SECTIONS: &[&str] =
-    &["redis", "daemon", "history", "output", "defaults", "queues", "groups", "calendars", "jobs"];
+pub(crate) const SECTIONS: &[&str] = &[
+    "redis",
+    "daemon",
+    "api",
+    "history",
+    "output",
+    "defaults",
+    "queues",
+    "groups",
+    "calendars",
+    "jobs",
+];
 /// The names of sections that only later versions support.
 pub(crate) const LATER_SECTIONS: &[&str] = &["limits"];
 /// The keys of `[redis]`.
@@ -22,6 +32,17 @@ pub(crate) const DAEMON: &[&str] = &[
     "min_free_memory",
     "max_running",
     "users",
+];
+/// The keys of `[api]`.
+pub(crate) const API: &[&str] = &[
+    "listen",
+    "tokens_file",
+    "base_path",
+    "trusted_proxies",
+    "tls_cert",
+    "tls_key",
+    "define",
+    "hosts",
 ];
 /// The keys of `[history]`.
 pub(crate) const HISTORY: &[&str] = &["keep_per_job", "keep", "max_age"];

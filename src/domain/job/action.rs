@@ -16,6 +16,23 @@ pub enum Action {
     Http(HttpRequest),
 }
 
+impl Action {
+    /// Replaces the values that may be secret: of header fields and of the body.
+    pub(super) fn conceal(&mut self) {
+        if let Self::Http(request) = self {
+            request.headers.values_mut().for_each(conceal);
+            if !request.body.is_empty() {
+                conceal(&mut request.body);
+            }
+        }
+    }
+}
+
+/// Replaces a value that may be secret.
+pub(super) fn conceal(text: &mut String) {
+    "(hidden)".clone_into(text);
+}
+
 /// The request of an `http` job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpRequest {

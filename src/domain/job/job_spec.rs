@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::action::conceal;
 pub use super::action::{Action, AskedOn, DoneCheck, HttpRequest};
 use super::env_file::EnvFile;
 use super::node_choice::{EACH_NODE, NodeChoice};
@@ -106,6 +107,20 @@ pub struct JobSpec {
     pub cwd: Option<PathBuf>,
     /// The rules for the job's processes. A rule without effect on this job has its default value.
     pub process: ProcessRules,
+}
+
+impl JobSpec {
+    /// Replaces the values that may be secret: of variables, header fields, bodies and the standard
+    /// input.
+    pub fn conceal(&mut self) {
+        self.env.values_mut().for_each(conceal);
+        self.process.stdin.iter_mut().for_each(conceal);
+        self.action.conceal();
+        self.notices.values_mut().for_each(Action::conceal);
+        if let Some(check) = &mut self.done_check {
+            check.question.conceal();
+        }
+    }
 }
 
 /// The rule for retries of failed attempts.

@@ -106,6 +106,11 @@ impl NodeLimits {
         [&state.short, &state.by_host, &state.full].into_iter().find_map(Clone::clone)
     }
 
+    /// Returns the reason why this node cannot start any process, if any.
+    pub(crate) fn shortage(&self) -> Option<String> {
+        self.lock().short.as_ref().map(|limit| limit.why.clone())
+    }
+
     /// Returns true if the host's load or free memory exceeds a limit, so that this node claims no
     /// runs.
     pub(crate) fn is_limited_by_host(&self) -> bool {

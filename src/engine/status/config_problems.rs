@@ -14,13 +14,15 @@ struct Texts {
     file: String,
     /// The reasons why parts of the last accepted file were not applied.
     jobs: String,
+    /// The reason why the HTTP API did not start.
+    api: String,
 }
 
 impl ConfigProblems {
     /// Returns all problems as one text, separated by `; `.
     pub(crate) fn text(&self) -> String {
         let texts = self.texts();
-        [&*texts.file, &*texts.jobs]
+        [&*texts.file, &*texts.jobs, &*texts.api]
             .into_iter()
             .filter(|text| !text.is_empty())
             .collect::<Vec<_>>()
@@ -35,6 +37,11 @@ impl ConfigProblems {
     /// Sets the reasons why parts of the last accepted file were not applied.
     pub(crate) fn set_jobs(&self, reasons: String) {
         self.texts().jobs = reasons;
+    }
+
+    /// Sets the reason why the HTTP API did not start.
+    pub(crate) fn set_api(&self, reason: String) {
+        self.texts().api = reason;
     }
 
     fn texts(&self) -> MutexGuard<'_, Texts> {

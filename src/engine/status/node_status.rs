@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::node_health::NodeHealth;
+use crate::engine::dispatch::node_limits::NodeLimits;
 use crate::engine::execution::running_leases::RunningLeases;
 use crate::engine::node_context::{NodeContext, Phase};
 use crate::engine::planning::wanted_file::WantedFile;
@@ -16,6 +17,7 @@ pub struct StatusView {
     pub(crate) leases: Arc<RunningLeases>,
     pub(crate) health: Arc<NodeHealth>,
     pub(crate) wanted: Arc<WantedFile>,
+    pub(crate) limits: Arc<NodeLimits>,
 }
 
 /// The status of a node at one moment.
@@ -44,6 +46,18 @@ impl StatusView {
         } else {
             None
         }
+    }
+
+    /// Returns the reason why the node claims no runs now: it is stopping, Redis is out of reach, a
+    /// loop is stuck, or no process can be started. A node that runs as many runs as its limits
+    /// allow has no reason.
+    pub fn why_no_claims(&self) -> Option<String> {
+        const STUCK: Duration = Duration::from_secs(10);
+        if self.node.phase() != Phase::Running {
+            return Some("the node is stopping".to_owned());
+        }
+        let stuck = self.stuck(STUCK).map(|part| format!("the {part} is stuck"));
+        self.node.outage_log.trouble().or(stuck).or_else(|| self.limits.shortage())
     }
 
     /// Returns the present status of the node.

@@ -367,6 +367,11 @@ impl Keys {
         self.named(&format!("dead:{job}"))
     }
 
+    /// Returns the channel of the changes of jobs. It is no key.
+    pub(crate) fn changes(&self) -> String {
+        self.named("changes")
+    }
+
     /// Returns the key of the audit log of one job, a zset: change as JSON -> time of the change,
     /// ms. Keeps the newest 100 changes.
     pub(crate) fn audit_log(&self, job: &JobName) -> String {

@@ -106,6 +106,7 @@ scripts! {
     LIST_BEHIND "list_behind";
     LIST_JOB_GATES "list_job_gates";
     LIST_DUE "list_due";
+    READ_PAGE "read_page";
     RECORD_SERVER "record_server";
     REPAIR_COUNTS "repair_counts";
     REPAIR_GATE "repair_gate";

@@ -222,6 +222,15 @@ impl Scene {
         self.look("doctor --restore", &["doctor", "--restore", entry["name"].as_str().unwrap()]);
     }
 
+    fn access(&self) {
+        let file = "--tokens-file=tokens";
+        let new = ["token", "new", "--role", "viewer", "--expires", "1d", "--name", "v", file];
+        self.look("token new", &new);
+        self.look("token list", &["token", "list", file]);
+        self.look("token revoke", &["token", "revoke", "v", file]);
+        self.look("dashboard", &["dashboard", "--url", "http://127.0.0.1:1", file]);
+    }
+
     fn loss(&self) {
         let before = self.ctl.run(&["explain", "tick", "--json"]).good().json()["now"].clone();
         for node in &self.nodes {
@@ -252,6 +261,7 @@ fn each_json_document_has_the_fields_and_types_of_its_table() {
     scene.whole();
     scene.files();
     scene.repairs();
+    scene.access();
     scene.loss();
     let unseen: BTreeSet<String> = scene.tables.unseen().into_iter().collect();
     assert_eq!(unseen, NOT_MADE.map(str::to_owned).into(), "tables without a document");

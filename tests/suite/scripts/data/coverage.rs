@@ -262,6 +262,7 @@ const TESTS: &[(&str, &str, &str)] = &[
         "what_stands_behind_an_entry_is_reported_in_order_and_nothing_that_is_not_due",
     ),
     ("list_due", "due", "a_poll_reports_the_due_runs_in_order_the_next_one_and_the_leases"),
+    ("read_page", "page", "a_page_begins_behind_its_cursor_whatever_came_or_went"),
     ("record_server", "recorded", "a_server_just_met_has_nothing_due_for_a_moment_and_is_met_once"),
     ("repair_counts", "repaired", "a_counter_that_moved_since_it_was_counted_is_left"),
     ("repair_counts", "sound", "a_counter_that_moved_since_it_was_counted_is_left"),

@@ -168,6 +168,11 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
             format!("{:?}", store.unlist_job_gates(&[entry]).await?)
         }
         "list_behind" => format!("{:?}", store.list_behind(&queue("default"), None, 5).await?),
+        "read_page" => {
+            let start = schedd::store::IndexCursor::lowest();
+            let jobs = store.page_of_jobs(schedd::store::JobIndex::Defined, &start, 5).await?;
+            format!("{jobs:?}")
+        }
         "list_due" => {
             let poll = store.list_due(&[LaneAsk::new(queue("default"), 5)]).await?;
             match poll.lanes.into_iter().next() {

@@ -120,6 +120,7 @@ async fn every_call_made_above_does_its_work_when_no_key_is_damaged() {
             header.script.as_str(),
             "drop_fields"
                 | "list_behind"
+                | "read_page"
                 | "list_job_gates"
                 | "unlist_job_gates"
                 | "list_due"

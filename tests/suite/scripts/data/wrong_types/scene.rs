@@ -172,6 +172,7 @@ pub(super) fn key_named(script: &str, name: &str, scene: &Scene) -> Option<Strin
         // Whatever it holds is what is deleted.
         "aside" if script == "discard_entries" => return None,
         "key" => "stop_requests".to_owned(),
+        "index" if script == "read_page" => "jobs".to_owned(),
         "index" if script == "repair_run" => "catch_up:a".to_owned(),
         "aside" => format!("quarantined:stop_requests:{}", t(0).as_i64()),
         "job" | "manual" if script == "plant_notice" => format!("{name}:a/on_success"),

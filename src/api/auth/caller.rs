@@ -1,0 +1,85 @@
+//! The sender of a request: the owner of a token, a signed-in browser, or a user of the Unix socket.
+
+use std::net::IpAddr;
+
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode, header};
+
+use super::browser_sessions::cookie_of;
+use crate::api::api_problem::ApiProblem;
+use crate::api::api_state::{ApiState, host_now};
+use crate::secrets::tokens::{TokenEntry, TokenRole, TokenText, sha256};
+
+/// The other end of a connection.
+#[derive(Debug, Clone)]
+pub(in crate::api) enum Peer {
+    /// An address of the network. True if the connection has TLS.
+    Tcp(IpAddr, bool),
+    /// A user of the Unix socket, as `USER@HOST`.
+    Unix(String),
+}
+
+/// The sender of a request.
+#[derive(Debug, Clone)]
+pub(in crate::api) struct Caller {
+    pub(in crate::api) role: TokenRole,
+    /// The name that is recorded with each change.
+    pub(in crate::api) by: String,
+    /// True if a cookie of a browser named the sender, so a foreign page may have sent the request.
+    pub(in crate::api) is_browser: bool,
+}
+
+/// Returns the sender of a request. Fails (401) if the request has no valid token.
+pub(in crate::api) fn identify(state: &ApiState, parts: &Parts) -> Result<Caller, ApiProblem> {
+    if let Some(Peer::Unix(user)) = parts.extensions.get() {
+        return Ok(Caller { role: TokenRole::Admin, by: user.clone(), is_browser: false });
+    }
+    let unknown =
+        |detail: &str| Err(ApiProblem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail));
+    let tokens = state.tokens.tokens().map_err(|error| ApiProblem::busy(error.to_string(), 60))?;
+    let now = host_now();
+    let (hash, is_browser) = if let Some(text) = parts.headers.get(header::AUTHORIZATION) {
+        let Some(token) = bearer(text) else {
+            return unknown("the header Authorization has no whole token; wanted Bearer TOKEN");
+        };
+        (sha256(token.as_str()), false)
+    } else {
+        let cookie = cookie_of(&parts.headers);
+        let Some(hash) = cookie.and_then(|cookie| state.sessions.token_of(&cookie, now)) else {
+            return unknown(
+                "no token was sent; wanted the header Authorization: Bearer TOKEN, see schedctl token",
+            );
+        };
+        (hash, true)
+    };
+    let entry = tokens.tokens.iter().find(|entry| is_same(&entry.sha256, &hash));
+    match entry {
+        None => unknown("the token is unknown or was revoked"),
+        Some(entry) if entry.is_expired(now) => unknown("the token has expired"),
+        Some(TokenEntry { name, role, .. }) => {
+            Ok(Caller { role: *role, by: format!("token:{name}"), is_browser })
+        }
+    }
+}
+
+/// Fails (403) unless `[api] define` is on.
+pub(in crate::api) fn permit_define(state: &ApiState) -> Result<(), ApiProblem> {
+    if !state.config.may_define {
+        return Err(ApiProblem::forbidden(
+            "this schedd defines no jobs for the API, because that allows any command; wanted define = true in its [api]",
+        ));
+    }
+    Ok(())
+}
+
+/// Returns the token in the value of the header `Authorization`, or `None` if it has no whole token.
+fn bearer(value: &HeaderValue) -> Option<TokenText> {
+    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+    TokenText::parse(token.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer"))
+}
+
+/// Compares two hashes in a time that does not depend on their content.
+fn is_same(one: &str, other: &str) -> bool {
+    let differing = one.bytes().zip(other.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
+    one.len() == other.len() && differing == 0
+}

@@ -1,0 +1,11 @@
+//! Who sends a request, and what the sender may do.
+
+mod browser_sessions;
+mod caller;
+mod origin_check;
+mod sign_in;
+
+pub(super) use browser_sessions::BrowserSessions;
+pub(super) use caller::{Caller, Peer, identify, permit_define};
+pub(super) use origin_check::{check_host, check_origin};
+pub(super) use sign_in::sign_in;

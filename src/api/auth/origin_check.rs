@@ -1,0 +1,113 @@
+//! Checks against foreign web pages: the name in `Host`, and the page that sends a request.
+
+use std::net::IpAddr;
+
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, StatusCode, header};
+
+use super::caller::{Caller, Peer};
+use crate::api::api_problem::ApiProblem;
+use crate::api::api_state::ApiState;
+use crate::config::ApiAddress;
+
+/// Fails (421) if `Host` names another host. A page of another name that leads to this address
+/// (DNS rebinding) could else read answers.
+pub(in crate::api) fn check_host(state: &ApiState, parts: &Parts) -> Result<(), ApiProblem> {
+    if matches!(parts.extensions.get(), Some(Peer::Unix(_))) {
+        return Ok(());
+    }
+    let host = host_of(state, parts);
+    let name = host.as_deref().map(without_port).unwrap_or_default();
+    let address = name.trim_matches(['[', ']']).parse::<IpAddr>().ok();
+    let is_own_address = address.is_some_and(|address| {
+        address.is_loopback()
+            || matches!(&state.config.listen, Some(ApiAddress::Tcp(own)) if own.ip() == address)
+    });
+    let is_known = name.eq_ignore_ascii_case("localhost")
+        || state.config.hosts.iter().any(|known| known.eq_ignore_ascii_case(name));
+    if is_own_address || is_known {
+        return Ok(());
+    }
+    Err(ApiProblem::new(
+        StatusCode::MISDIRECTED_REQUEST,
+        "misdirected",
+        format!("found host {name:?}, wanted a name of [api] hosts, or a loopback address"),
+    ))
+}
+
+/// Fails (403) if a page of another site sends a request that changes something.
+pub(in crate::api) fn check_origin(
+    state: &ApiState,
+    parts: &Parts,
+    caller: &Caller,
+) -> Result<(), ApiProblem> {
+    if matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS) {
+        return Ok(());
+    }
+    let site = text_of(&parts.headers, "sec-fetch-site");
+    let is_foreign_site = site.is_some_and(|site| !matches!(site, "same-origin" | "none"));
+    let origin = text_of(&parts.headers, "origin");
+    let is_foreign_origin = origin.is_some_and(|origin| {
+        let of_origin = origin.split_once("://").map_or(origin, |(_, rest)| rest);
+        host_of(state, parts).is_none_or(|host| !host.eq_ignore_ascii_case(of_origin))
+    });
+    if is_foreign_site || is_foreign_origin || caller.is_browser && site.is_none() {
+        return Err(ApiProblem::forbidden("the request comes from a page of another site"));
+    }
+    Ok(())
+}
+
+/// Returns true if the sender uses TLS, directly or up to a trusted proxy.
+pub(super) fn is_secure(state: &ApiState, parts: &Parts, peer: Option<&Peer>) -> bool {
+    matches!(peer, Some(Peer::Tcp(_, true)))
+        || is_of_proxy(state, parts)
+            && text_of(&parts.headers, "x-forwarded-proto") == Some("https")
+}
+
+/// Returns the host that the sender asked for, which a trusted proxy names in `X-Forwarded-Host`.
+fn host_of(state: &ApiState, parts: &Parts) -> Option<String> {
+    let forwarded =
+        text_of(&parts.headers, "x-forwarded-host").filter(|_| is_of_proxy(state, parts));
+    let host = forwarded.or_else(|| text_of(&parts.headers, header::HOST.as_str()));
+    host.or_else(|| parts.uri.authority().map(axum::http::uri::Authority::as_str))
+        .map(str::to_owned)
+}
+
+fn is_of_proxy(state: &ApiState, parts: &Parts) -> bool {
+    match parts.extensions.get() {
+        Some(Peer::Tcp(address, _)) => {
+            state.config.trusted_proxies.iter().any(|range| range.contains(*address))
+        }
+        _ => false,
+    }
+}
+
+fn text_of<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// Returns a host without its port.
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port))
+            if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') =>
+        {
+            name
+        }
+        _ => host,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_port;
+
+    #[test]
+    fn the_port_of_a_host_is_taken_off() {
+        for (host, name) in
+            [("a:80", "a"), ("a", "a"), ("[::1]:80", "[::1]"), ("[::1]", "[::1]"), ("a:b", "a:b")]
+        {
+            assert_eq!(without_port(host), name);
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Layer 4: the HTTP API of a node, on top of the verbs of [`crate::cli`].
+//!
+//! A route is one row of a table (`route/route_table.rs`): its method, path, role and parameters, and
+//! the verb that answers it. The verb prints the same JSON document as for `schedctl --json`. So one
+//! type serves both, and a new verb needs one row here.
+//!
+//! From top to bottom:
+//!
+//! - `api_server`: the start and the stop; `listener`: the address, with TLS; `connections`: the
+//!   limits of each connection
+//! - `router`: the routes as a service; `auth`: who sends a request, and what the sender may do
+//! - `route`: the table, the parameters, and the answer of each route; `api_problem`: error documents
+//! - `stream`: answers that go on: added lines, logs, events
+//! - `openapi`: the description of all routes, made from the table and `docs/json.md`
+
+mod api_problem;
+mod api_server;
+mod api_state;
+mod auth;
+mod connections;
+mod health;
+mod listener;
+mod openapi;
+mod route;
+mod router;
+mod stream;
+
+pub use api_server::{ApiServer, ApiSettings};

@@ -1,0 +1,128 @@
+//! The answer of a request: first who sends it and what the sender may do, then the action of the
+//! route.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts as _, RawPathParams, Request};
+use axum::http::request::Parts;
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use serde_json::json;
+
+use super::given_parameters::GivenParameters;
+use super::route_table::{Route, RouteAccess, RouteAction};
+use super::verb_route::{answer_by_verb, json_response};
+use super::{bulk_lines, logs_route, pages, remote_route, request_body, single_job};
+use crate::api::api_problem::ApiProblem;
+use crate::api::api_state::ApiState;
+use crate::api::auth::{Caller, check_host, check_origin, identify, permit_define, sign_in};
+use crate::api::{health, openapi, stream};
+use crate::secrets::tokens::TokenRole;
+
+/// Answers a request of `route`.
+pub(in crate::api) async fn answer(
+    state: Arc<ApiState>,
+    route: &'static Route,
+    request: Request,
+) -> Response {
+    match try_answer(&state, route, request).await {
+        Ok(response) => response,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+async fn try_answer(
+    state: &ApiState,
+    route: &'static Route,
+    request: Request,
+) -> Result<Response, ApiProblem> {
+    let (mut parts, body) = request.into_parts();
+    check_host(state, &parts)?;
+    let caller = permit(state, route, &parts)?;
+    let target = target_of(&mut parts).await?;
+    let store = caller
+        .as_ref()
+        .map_or_else(|| state.store.clone(), |caller| state.store.signed(&caller.by));
+    let conceals = caller.as_ref().is_none_or(|caller| caller.role == TokenRole::Viewer);
+    let given = match route.action {
+        RouteAction::AddJob => {
+            let body = request_body::json_text(&parts.headers, body).await?;
+            return single_job::add_job(state, store, body).await;
+        }
+        RouteAction::AddLines => {
+            let given = GivenParameters::of_query(route, &parts.uri)?;
+            let lines = request_body::lines(&parts.headers, body)?;
+            return bulk_lines::add_lines(state, store, lines, &given);
+        }
+        RouteAction::RemoteVerb => {
+            let lines = request_body::lines(&parts.headers, body)?;
+            let caller = caller.ok_or_else(ApiProblem::no_route)?;
+            return remote_route::run_verb(state, store, &caller, lines).await;
+        }
+        _ if parts.method == Method::POST => {
+            match request_body::json(&parts.headers, body).await? {
+                Some(body) => GivenParameters::of_body(route, &body)?,
+                None => GivenParameters::of_query(route, &parts.uri)?,
+            }
+        }
+        _ => GivenParameters::of_query(route, &parts.uri)?,
+    };
+    match route.action {
+        RouteAction::Verb(verb) => {
+            answer_by_verb(&store, route, verb, target.as_deref(), &given, conceals).await
+        }
+        RouteAction::Jobs => pages::jobs(&store, &given).await,
+        RouteAction::Runs => pages::runs(&store, &given).await,
+        RouteAction::Logs => {
+            logs_route::logs(state, &store, &target.unwrap_or_default(), &given).await
+        }
+        RouteAction::Events => stream::follow_events(state, &parts.headers).await,
+        RouteAction::OpenApi => Ok(json_response(StatusCode::OK, openapi::document())),
+        RouteAction::SignIn => sign_in(state, &parts, given.text("code")),
+        RouteAction::Health => Ok(json_response(StatusCode::OK, &json!({"status": "ok"}))),
+        RouteAction::Ready => Ok(health::ready(state).await),
+        RouteAction::AddJob | RouteAction::AddLines | RouteAction::RemoteVerb => {
+            Err(ApiProblem::no_route())
+        }
+    }
+}
+
+/// Returns the sender of the request, or `None` for a route that is open to everybody. Fails if the
+/// sender is unknown (401) or may not use the route (403).
+fn permit(state: &ApiState, route: &Route, parts: &Parts) -> Result<Option<Caller>, ApiProblem> {
+    let needed = match route.access {
+        RouteAccess::Open => return Ok(None),
+        RouteAccess::Role(role) => role,
+        RouteAccess::Define => TokenRole::Admin,
+    };
+    let caller = identify(state, parts)?;
+    check_origin(state, parts, &caller)?;
+    if !caller.role.includes(needed) {
+        return Err(ApiProblem::forbidden(format!(
+            "found a token with the role {}, wanted {needed}",
+            caller.role
+        )));
+    }
+    if route.access == RouteAccess::Define {
+        permit_define(state)?;
+    }
+    Ok(Some(caller))
+}
+
+/// Returns the job, run or queue in the path. Fails (404) for a run in place of a job and the other
+/// way round.
+async fn target_of(parts: &mut Parts) -> Result<Option<String>, ApiProblem> {
+    let params = RawPathParams::from_request_parts(parts, &())
+        .await
+        .map_err(|_| ApiProblem::bad_request("the path is not UTF-8"))?;
+    let Some((kind, target)) = params.iter().next() else { return Ok(None) };
+    if target.contains('\0') {
+        return Err(ApiProblem::bad_request("the path has the character NUL"));
+    }
+    if target.contains('@') != (kind == "run") {
+        let wanted = if kind == "run" { "the id of a run, such as backup@last" } else { "a name" };
+        let detail = format!("found {target:?}, wanted {wanted}");
+        return Err(ApiProblem::new(StatusCode::NOT_FOUND, "not_found", detail));
+    }
+    Ok(Some(target.to_owned()))
+}

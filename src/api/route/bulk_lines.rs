@@ -1,0 +1,64 @@
+//! `POST /v1/jobs/bulk`: adds the job in each line, and answers a line for each line. Both bodies are
+//! streamed.
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use futures_util::Stream;
+use futures_util::stream::unfold;
+use tokio_util::io::{StreamReader, SyncIoBridge};
+
+use super::given_parameters::GivenParameters;
+use crate::api::api_problem::ApiProblem;
+use crate::api::api_state::ApiState;
+use crate::cli::embedded::output_pieces::{OutputForm, VerbStream, output_pieces};
+use crate::cli::embedded::{Console, JobLines, ResultForm, add_from};
+use crate::store::Store;
+
+/// Adds the jobs in the lines of `body`, and returns the stream of their results.
+pub(super) fn add_lines(
+    state: &ApiState,
+    store: Store,
+    body: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
+    given: &GivenParameters,
+) -> Result<Response, ApiProblem> {
+    let input = SyncIoBridge::new(Box::pin(StreamReader::new(Box::pin(body))));
+    let lines = JobLines {
+        input: Box::new(input),
+        replaces: given.text("replace").is_some(),
+        if_absent: given.text("if_absent").is_some(),
+        form: ResultForm::JsonLines(|failure| ApiProblem::of_error(&failure.json()).document()),
+    };
+    if lines.replaces && lines.if_absent {
+        return Err(ApiProblem::bad_request(
+            "found replace and if_absent together, wanted one of them",
+        ));
+    }
+    let (sender, pieces) = output_pieces();
+    let form = OutputForm { is_json: true, is_quiet: true, ..OutputForm::default() };
+    let zone = state.host_zone.clone();
+    tokio::spawn(async move {
+        let mut console = Console::for_request(form, sender);
+        if let Err(failure) = add_from(store, lines, zone, &mut console).await {
+            console.json(
+                &serde_json::json!({"line": null, "error": ApiProblem::from(failure).document()}),
+            );
+        }
+    });
+    let results = unfold(pieces, |mut pieces| async move {
+        loop {
+            match pieces.next().await? {
+                (VerbStream::Output, mut bytes) => {
+                    pieces.take_more(VerbStream::Output, &mut bytes);
+                    return Some((Ok::<_, std::convert::Infallible>(Bytes::from(bytes)), pieces));
+                }
+                (VerbStream::Errors, _) => {}
+            }
+        }
+    });
+    let mut response = Response::new(Body::from_stream(results));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
+    Ok(response)
+}

@@ -1,0 +1,18 @@
+//! The table of the routes, and the answer of each.
+
+mod answer;
+mod bulk_lines;
+mod given_parameters;
+mod logs_route;
+mod pages;
+mod parameter;
+mod remote_route;
+mod request_body;
+mod route_table;
+mod single_job;
+mod verb_route;
+
+pub(super) use answer::answer;
+pub(super) use parameter::ParamKind;
+pub(super) use route_table::{AnswerShape, ROUTES, Route, RouteAccess, RouteAction};
+pub(super) use verb_route::json_response;

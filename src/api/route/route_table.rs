@@ -1,0 +1,191 @@
+//! The routes: one row for each method and path.
+
+use axum::http::Method;
+
+use super::parameter::ParamKind::{Number, Settings, Switch, Text, Texts};
+use super::parameter::{ParamKind, Parameter};
+use crate::secrets::tokens::TokenRole;
+
+/// A route of the API.
+#[derive(Debug)]
+pub(in crate::api) struct Route {
+    pub(in crate::api) method: Method,
+    pub(in crate::api) path: &'static str,
+    pub(in crate::api) access: RouteAccess,
+    pub(in crate::api) action: RouteAction,
+    pub(in crate::api) parameters: &'static [Parameter],
+    /// The documents of `docs/json.md` in the answer: a document, or the items of a list.
+    pub(in crate::api) document: &'static str,
+    pub(in crate::api) shape: AnswerShape,
+    pub(in crate::api) summary: &'static str,
+}
+
+/// Who may use a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::api) enum RouteAccess {
+    /// Everybody, without a token.
+    Open,
+    /// A caller whose role includes this role.
+    Role(TokenRole),
+    /// A caller with the role admin, if `[api] define` is on.
+    Define,
+}
+
+/// The action that answers a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::api) enum RouteAction {
+    /// A verb with these words, and the target in the path if there is one.
+    Verb(&'static [&'static str]),
+    /// A page of jobs.
+    Jobs,
+    /// A page of runs.
+    Runs,
+    /// The job in the body is added.
+    AddJob,
+    /// The job in each line of the body is added.
+    AddLines,
+    /// A verb of `schedctl --api`.
+    RemoteVerb,
+    /// The output of a run.
+    Logs,
+    /// The events of the namespace, as they happen.
+    Events,
+    /// The description of all routes.
+    OpenApi,
+    /// The link for a browser.
+    SignIn,
+    /// An answer while this process lives.
+    Health,
+    /// An answer that says if this node can execute runs.
+    Ready,
+}
+
+/// The shape of the answer's document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::api) enum AnswerShape {
+    /// The document of the verb.
+    Document,
+    /// The list of the verb, as `{"items": [...], "next": null}`.
+    Items,
+    /// The only item of the verb's list. Several items are answered as [`AnswerShape::Items`].
+    Only,
+    /// No JSON document.
+    Other,
+}
+
+const VIEWER: RouteAccess = RouteAccess::Role(TokenRole::Viewer);
+const OPERATOR: RouteAccess = RouteAccess::Role(TokenRole::Operator);
+
+const fn parameter(
+    name: &'static str,
+    flag: &'static str,
+    kind: ParamKind,
+    meaning: &'static str,
+) -> Parameter {
+    Parameter { name, flag, kind, meaning }
+}
+
+const LIMIT: Parameter =
+    parameter("limit", "", Number, "at most this number of items, 1 to 1000 (50)");
+const CURSOR: Parameter = parameter("cursor", "", Text, "the value of next in the page before");
+const TAG: Parameter = parameter("tag", "--tag", Texts, "only with this tag, NAME or NAME=VALUE");
+const TZ: Parameter = parameter("tz", "--tz", Text, "the zone of times without an offset");
+
+macro_rules! route {
+    ($method:ident $path:literal $access:expr, $action:expr, [$($parameter:expr),*], $document:literal $shape:ident, $summary:literal) => {
+        Route {
+            method: Method::$method,
+            path: $path,
+            access: $access,
+            action: $action,
+            parameters: &[$($parameter),*],
+            document: $document,
+            shape: AnswerShape::$shape,
+            summary: $summary,
+        }
+    };
+}
+
+use RouteAction::{
+    AddJob, AddLines, Events, Health, Jobs, Logs, OpenApi, Ready, RemoteVerb, Runs, SignIn, Verb,
+};
+
+/// All routes.
+pub(in crate::api) static ROUTES: &[Route] = &[
+    route!(GET "/v1/jobs" VIEWER, Jobs, [
+        parameter("state", "--state", Text, "only jobs in this state"),
+        parameter("queue", "--queue", Text, "only jobs of this queue"),
+        parameter("source", "--source", Text, "file or api"),
+        parameter("prefix", "", Text, "only jobs whose names begin so"),
+        parameter("failed", "--failed", Switch, "only jobs whose last run failed"),
+        parameter("all", "--all", Switch, "also finished one-shots"),
+        TAG, LIMIT, CURSOR
+    ], "job" Items, "List jobs by the time of their next run"),
+    route!(POST "/v1/jobs" RouteAccess::Define, AddJob, [], "added job" Document, "Add a job"),
+    route!(POST "/v1/jobs/bulk" RouteAccess::Define, AddLines, [
+        parameter("replace", "", Switch, "change jobs that exist"),
+        parameter("if_absent", "", Switch, "leave jobs that exist as they are")
+    ], "added line" Other, "Add the job in each line of an NDJSON body"),
+    route!(GET "/v1/jobs/{job}" VIEWER, Verb(&["show"]), [], "whole job" Document, "Show a job"),
+    route!(DELETE "/v1/jobs/{job}" OPERATOR, Verb(&["cancel"]), [
+        parameter("stop", "--stop", Switch, "also stop its runs")
+    ], "cancelled" Only, "Remove a job that was added"),
+    route!(POST "/v1/jobs/{job}/run" OPERATOR, Verb(&["run"]), [], "new run" Document, "Run a job now"),
+    route!(POST "/v1/jobs/{job}/pause" OPERATOR, Verb(&["pause"]), [], "switched job" Only, "Pause a job"),
+    route!(POST "/v1/jobs/{job}/resume" OPERATOR, Verb(&["resume"]), [], "switched job" Only, "Resume a job"),
+    route!(POST "/v1/jobs/{job}/backfill" OPERATOR, Verb(&["backfill", "--yes"]), [
+        parameter("from", "--from", Text, "the first time"),
+        parameter("to", "--to", Text, "the end of the time"),
+        parameter("max", "--max", Number, "at most this number of runs"),
+        parameter("dry_run", "--dry-run", Switch, "only list the occurrences")
+    ], "backfill" Document, "Run past occurrences of a job"),
+    route!(GET "/v1/jobs/{job}/next" VIEWER, Verb(&["next"]), [
+        parameter("count", "--count", Number, "the number of times"),
+        parameter("from", "--from", Text, "the start of the times"),
+        parameter("long", "--long", Switch, "objects with notes about clock changes"),
+        TZ
+    ], "time in full" Items, "List the next times of a job"),
+    route!(GET "/v1/jobs/{job}/explain" VIEWER, Verb(&["explain"]), [
+        parameter("at", "--at", Text, "the time to explain"),
+        parameter("last", "--last", Switch, "explain the last occurrence"),
+        TZ
+    ], "explanation" Document, "Explain why a job did or did not run"),
+    route!(GET "/v1/runs" VIEWER, Runs, [
+        parameter("job", "", Text, "only runs of this job, its open runs first"),
+        parameter("state", "--state", Text, "only runs in these states, separated by commas"),
+        parameter("since", "--since", Text, "only runs that ended at this time or later"),
+        parameter("until", "--until", Text, "only runs that ended before this time"),
+        parameter("dead", "--dead", Switch, "only dead letters"),
+        TAG, LIMIT, CURSOR
+    ], "run" Items, "List runs, the run that ended last first"),
+    route!(GET "/v1/runs/{run}" VIEWER, Verb(&["show"]), [], "whole run" Document, "Show a run"),
+    route!(POST "/v1/runs/{run}/cancel" OPERATOR, Verb(&["cancel"]), [], "cancelled" Only, "Stop a run"),
+    route!(POST "/v1/runs/{run}/retry" OPERATOR, Verb(&["retry"]), [
+        parameter("dry_run", "--dry-run", Switch, "only check")
+    ], "retried run" Only, "Retry a run that failed"),
+    route!(POST "/v1/runs/{run}/rerun" OPERATOR, Verb(&["rerun"]), [], "new run" Document, "Run an ended run again"),
+    route!(GET "/v1/runs/{run}/explain" VIEWER, Verb(&["explain"]), [TZ], "explanation" Document, "Explain a run"),
+    route!(GET "/v1/runs/{run}/logs" VIEWER, Logs, [
+        parameter("attempt", "--attempt", Number, "the number of the attempt (the last)"),
+        parameter("follow", "", Switch, "go on until the run ends, as server-sent events")
+    ], "piece of output" Other, "Read the output of a run"),
+    route!(GET "/v1/queues" VIEWER, Verb(&["queues"]), [TAG], "queue" Items, "List the queues"),
+    route!(POST "/v1/queues/{queue}/pause" OPERATOR, Verb(&["queue", "pause"]), [], "changed queue" Only, "Pause a queue"),
+    route!(POST "/v1/queues/{queue}/resume" OPERATOR, Verb(&["queue", "resume"]), [], "changed queue" Only, "Resume a queue"),
+    route!(POST "/v1/queues/{queue}/set" OPERATOR, Verb(&["queue", "set"]), [
+        parameter("settings", "", Settings, "settings of [queues.X], null for none")
+    ], "changed queue" Document, "Change the settings of a queue"),
+    route!(GET "/v1/groups" VIEWER, Verb(&["groups"]), [], "group" Items, "List the groups"),
+    route!(GET "/v1/nodes" VIEWER, Verb(&["nodes"]), [], "node" Items, "List the nodes"),
+    route!(GET "/v1/stats" VIEWER, Verb(&["stats"]), [], "stats" Document, "Count jobs, runs and stored data"),
+    route!(GET "/v1/data-loss" VIEWER, Verb(&["data-loss"]), [], "data loss" Items, "List the data losses of Redis"),
+    route!(GET "/v1/doctor" VIEWER, Verb(&["doctor"]), [], "report" Document, "Check Redis, the nodes and all data"),
+    route!(GET "/v1/events" VIEWER, Events, [], "" Other, "Follow what happens, as server-sent events"),
+    route!(GET "/v1/openapi.json" VIEWER, OpenApi, [], "" Other, "Describe all routes (OpenAPI 3.1)"),
+    route!(POST "/v1/schedctl" VIEWER, RemoteVerb, [], "" Other, "Run a verb of schedctl --api"),
+    route!(GET "/login" RouteAccess::Open, SignIn, [
+        parameter("code", "", Text, "the code of the link")
+    ], "" Other, "Sign a browser in by a link of schedctl dashboard"),
+    route!(GET "/healthz" RouteAccess::Open, Health, [], "" Other, "Whether this process lives"),
+    route!(GET "/readyz" RouteAccess::Open, Ready, [], "" Other, "Whether this node can execute runs"),
+];

@@ -1,0 +1,216 @@
+//! The source of events for all who follow them. One task reads Redis, and only while somebody
+//! follows. So the cost does not depend on the number of followers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use serde_json::{Value, json};
+use tokio::sync::broadcast;
+use tracing::debug;
+
+use crate::cli::embedded::CliFailure;
+use crate::cli::embedded::page_cursor::write_cursor;
+use crate::cli::embedded::run_page::run_documents;
+use crate::domain::name::names::{Fence, RunId};
+use crate::engine::GONE_AFTER;
+use crate::store::{IndexCursor, Store};
+
+/// The time between two reads of Redis.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The number of events that a slow follower may be behind. A slower follower is disconnected.
+const MOST_BEHIND: usize = 1_024;
+/// The maximum number of ended runs read at once, and of running runs compared.
+const RUNS: usize = 1_000;
+
+/// An event, as it is sent.
+#[derive(Debug, Clone)]
+pub(super) struct ApiEvent {
+    /// The place of an ended run in the history, from which a follower can go on later. `None` for
+    /// an event that is not kept.
+    pub(super) place: Option<IndexCursor>,
+    pub(super) text: Arc<str>,
+}
+
+impl ApiEvent {
+    fn new(name: &str, place: Option<IndexCursor>, data: &Value) -> Self {
+        let id = place.as_ref().map(|place| format!("id: {}\n", write_cursor("event", place)));
+        let text = format!("{}event: {name}\ndata: {data}\n\n", id.unwrap_or_default());
+        Self { place, text: text.into() }
+    }
+
+    /// Returns the event for an ended run.
+    pub(super) fn ended(place: IndexCursor, run: &Value) -> Self {
+        Self::new("run_ended", Some(place), run)
+    }
+}
+
+/// The source of events.
+#[derive(Debug)]
+pub(in crate::api) struct EventHub {
+    sender: broadcast::Sender<ApiEvent>,
+    /// True while the task reads Redis.
+    is_reading: Arc<Mutex<bool>>,
+}
+
+impl EventHub {
+    pub(in crate::api) fn new() -> Self {
+        Self { sender: broadcast::Sender::new(MOST_BEHIND), is_reading: Arc::default() }
+    }
+
+    /// Returns the events from now on.
+    pub(super) fn follow(&self, store: &Store) -> broadcast::Receiver<ApiEvent> {
+        let mut is_reading = self.is_reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let receiver = self.sender.subscribe();
+        if !*is_reading {
+            *is_reading = true;
+            tokio::spawn(read(store.clone(), self.sender.clone(), self.is_reading.clone()));
+        }
+        receiver
+    }
+}
+
+/// Reads Redis until nobody follows.
+async fn read(store: Store, sender: broadcast::Sender<ApiEvent>, is_reading: Arc<Mutex<bool>>) {
+    let mut reader =
+        Reader { store: store.clone(), sender, ended: None, running: None, nodes: None };
+    let mut changes = None;
+    loop {
+        if changes.is_none() {
+            changes = store.job_changes().await.ok().map(Box::pin);
+        }
+        let pause = tokio::time::sleep(PAUSE);
+        tokio::pin!(pause);
+        loop {
+            let change = async {
+                match &mut changes {
+                    Some(changes) => changes.next().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = &mut pause => break,
+                change = change => {
+                    let Some(text) = change else {
+                        changes = None;
+                        break;
+                    };
+                    reader.job_changed(&text);
+                }
+            }
+        }
+        {
+            let mut is_reading = is_reading.lock().unwrap_or_else(PoisonError::into_inner);
+            if reader.sender.receiver_count() == 0 {
+                *is_reading = false;
+                return;
+            }
+        }
+        if let Err(error) = reader.look().await {
+            debug!("The events cannot be read: {}.", error.lines().join("; "));
+        }
+    }
+}
+
+/// The state of the namespace at the last look.
+struct Reader {
+    store: Store,
+    sender: broadcast::Sender<ApiEvent>,
+    ended: Option<IndexCursor>,
+    running: Option<BTreeSet<(RunId, Fence)>>,
+    nodes: Option<BTreeMap<String, bool>>,
+}
+
+impl Reader {
+    fn send(&self, event: ApiEvent) {
+        // Without a follower the event is not needed.
+        let _ = self.sender.send(event);
+    }
+
+    fn job_changed(&self, text: &str) {
+        let Some((job, entry)) = text.split_once(' ') else { return };
+        let Ok(mut entry) = serde_json::from_str::<Value>(entry) else { return };
+        let at = entry["at"].as_i64().and_then(crate::domain::time::unix_millis::UnixMillis::new);
+        entry["at"] = json!(at.map(|at| at.to_string()));
+        entry["job"] = json!(job);
+        self.send(ApiEvent::new("job_changed", None, &entry));
+    }
+
+    async fn look(&mut self) -> Result<(), CliFailure> {
+        self.look_at_running().await?;
+        self.look_at_ended().await?;
+        self.look_at_nodes().await
+    }
+
+    async fn look_at_running(&mut self) -> Result<(), CliFailure> {
+        let leases = self.store.list_leases(RUNS).await?;
+        let running: BTreeSet<(RunId, Fence)> =
+            leases.into_iter().flatten().map(|lease| (lease.run, lease.fence)).collect();
+        if let Some(before) = &self.running {
+            let new: Vec<RunId> = running.difference(before).map(|(run, _)| run.clone()).collect();
+            let records = self.store.read_runs(&new).await?;
+            let records = records.into_iter().filter_map(|run| run.ok().flatten()).collect();
+            for run in run_documents(&self.store, records).await? {
+                self.send(ApiEvent::new("run_started", None, &run));
+            }
+        }
+        self.running = Some(running);
+        Ok(())
+    }
+
+    async fn look_at_ended(&mut self) -> Result<(), CliFailure> {
+        let from = match &self.ended {
+            Some(ended) => ended.clone(),
+            None => IndexCursor::below(Some(self.store.now().await?)),
+        };
+        let entries = self.store.ended_after(&from, RUNS).await?;
+        self.ended = Some(entries.last().map_or(from, |(place, _)| place.clone()));
+        for (place, run) in ended_runs(&self.store, entries).await? {
+            self.send(ApiEvent::ended(place, &run));
+        }
+        Ok(())
+    }
+
+    async fn look_at_nodes(&mut self) -> Result<(), CliFailure> {
+        let (now, nodes) = self.store.list_nodes().await?;
+        let is_there = |seen: Option<_>| seen.is_some_and(|seen| now.since(seen) < GONE_AFTER);
+        let present: BTreeMap<String, bool> = nodes
+            .into_iter()
+            .map(|node| (node.name, is_there(node.last_seen) && node.state != "stopped"))
+            .collect();
+        if let Some(before) = &self.nodes {
+            for (node, is_there) in &present {
+                if before.get(node).copied().unwrap_or(false) != *is_there {
+                    let name = if *is_there { "node_came" } else { "node_went" };
+                    self.send(ApiEvent::new(
+                        name,
+                        None,
+                        &json!({"node": node, "at": now.to_string()}),
+                    ));
+                }
+            }
+        }
+        self.nodes = Some(present);
+        Ok(())
+    }
+}
+
+/// Returns the documents of ended runs with their places in the history, without runs whose records
+/// are gone.
+pub(super) async fn ended_runs(
+    store: &Store,
+    entries: Vec<(IndexCursor, Option<RunId>)>,
+) -> Result<Vec<(IndexCursor, Value)>, CliFailure> {
+    let (places, ids): (Vec<_>, Vec<_>) =
+        entries.into_iter().filter_map(|(place, id)| Some((place, id?))).unzip();
+    let mut kept = Vec::new();
+    let mut records = Vec::new();
+    for (place, record) in places.into_iter().zip(store.read_runs(&ids).await?) {
+        if let Some(record) = record.ok().flatten() {
+            kept.push(place);
+            records.push(record);
+        }
+    }
+    Ok(kept.into_iter().zip(run_documents(store, records).await?).collect())
+}

@@ -1,0 +1,71 @@
+//! `GET /v1/events`: what happens in the namespace.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+use axum::response::Response;
+use tokio::sync::broadcast;
+
+use super::event_hub::{ApiEvent, ended_runs};
+use super::event_stream::{event_stream, stream_place};
+use crate::api::api_problem::ApiProblem;
+use crate::api::api_state::ApiState;
+use crate::cli::embedded::CliFailure;
+use crate::cli::embedded::page_cursor::read_cursor;
+
+/// The maximum number of ended runs that are sent again for `Last-ApiEvent-ID`.
+const SENT_AGAIN: usize = 1_000;
+
+/// Answers with the events from now on. With the header `Last-ApiEvent-ID`, the ended runs since that
+/// event come first, as far as the history has them.
+pub(in crate::api) async fn follow_events(
+    state: &ApiState,
+    headers: &HeaderMap,
+) -> Result<Response, ApiProblem> {
+    let place = stream_place(state)?;
+    let receiver = state.events.follow(&state.store);
+    let mut earlier = VecDeque::new();
+    earlier.push_back(Arc::from(": the events of this namespace\n\n"));
+    let mut until = None;
+    if let Some(last) = headers.get("last-event-id") {
+        let last = last.to_str().ok().and_then(read_cursor).filter(|(word, _)| word == "event");
+        let (_, last) = last.ok_or_else(|| {
+            ApiProblem::bad_request("Last-ApiEvent-ID: found a text that is no id of an event, wanted the id of the last event")
+        })?;
+        let entries = state.store.ended_after(&last, SENT_AGAIN).await.map_err(CliFailure::from)?;
+        for (at, run) in ended_runs(&state.store, entries).await? {
+            until = Some(at.clone());
+            earlier.push_back(ApiEvent::ended(at, &run).text);
+        }
+    }
+    Ok(event_stream(
+        place,
+        (earlier, receiver, until),
+        |(mut earlier, mut receiver, until)| async move {
+            if let Some(event) = earlier.pop_front() {
+                return Some((event.to_string(), (earlier, receiver, until)));
+            }
+            loop {
+                match receiver.recv().await {
+                    // The run was sent again already.
+                    Ok(event) if is_before(&event, until.as_ref()) => {}
+                    Ok(event) => return Some((event.text.to_string(), (earlier, receiver, until))),
+                    Err(broadcast::error::RecvError::Closed) => return None,
+                    Err(broadcast::error::RecvError::Lagged(_)) => {
+                        let text = "event: dropped\ndata: {\"reason\":\"this connection was too slow; connect again with Last-ApiEvent-ID\"}\n\n";
+                        let (_, closed) = broadcast::channel(1);
+                        return Some((text.to_owned(), (earlier, closed, until)));
+                    }
+                }
+            }
+        },
+    ))
+}
+
+fn is_before(event: &ApiEvent, until: Option<&crate::store::IndexCursor>) -> bool {
+    match (&event.place, until) {
+        (Some(place), Some(until)) => (place.score, &place.member) <= (until.score, &until.member),
+        _ => false,
+    }
+}

@@ -1,0 +1,97 @@
+//! A page of jobs for `GET /v1/jobs`, in the order of their next due times.
+//!
+//! One page needs a bounded number of requests to Redis whatever the filters select. So a page may
+//! have fewer jobs than asked for, or none, although a next page exists.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::page_cursor::{read_cursor, write_cursor};
+use super::verb_call::parse_verb;
+use crate::cli::failure::CliFailure;
+use crate::cli::list::{Wanted, belongs};
+use crate::cli::render::view_jobs;
+use crate::cli::verbs::Verb;
+use crate::store::{IndexCursor, JobIndex, Store};
+
+/// The number of jobs that are read for one page if filters select some of them.
+const READ: usize = 500;
+
+/// A page of a list: the items, and the cursor of the next page or `None` for the last page.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) items: Vec<Value>,
+    pub(crate) next: Option<String>,
+}
+
+/// Returns the filters that these flags of `list` stand for, for names that begin with `prefix`.
+pub(crate) fn wanted_jobs(flags: &[String], prefix: Option<&str>) -> Result<Wanted, CliFailure> {
+    let mut words = vec!["list".to_owned()];
+    words.extend_from_slice(flags);
+    words.extend(prefix.into_iter().flat_map(|prefix| ["--".to_owned(), format!("{prefix}*")]));
+    match parse_verb(&words).map_err(CliFailure::Invalid)?.verb {
+        Verb::List(args) => Wanted::of(&args),
+        _ => Err(CliFailure::Failed(
+            "the flags of list were read as those of another verb".to_owned(),
+        )),
+    }
+}
+
+/// Returns at most `limit` jobs that `wanted` selects, behind the cursor `cursor`.
+pub(crate) async fn job_page(
+    store: &Store,
+    wanted: &Wanted,
+    cursor: Option<&str>,
+    limit: usize,
+) -> Result<Page, CliFailure> {
+    let (mut index, mut at) = match cursor {
+        None => (JobIndex::Defined, IndexCursor::lowest()),
+        Some(text) => match read_cursor(text) {
+            Some((word, at)) if word == "defined" => (JobIndex::Defined, at),
+            Some((word, at)) if word == "over" => (JobIndex::Over, at),
+            _ => return Err(CliFailure::Invalid(bad_cursor())),
+        },
+    };
+    let most = if wanted.filters() { READ.max(limit) } else { limit };
+    let entries = store.page_of_jobs(index, &at, most).await?;
+    let mut is_last = entries.len() < most;
+    let mut names = Vec::new();
+    for (place, name) in entries {
+        at = place;
+        names.extend(name.filter(|name| wanted.takes_name(name)).map(|name| (at.clone(), name)));
+    }
+    let wanted_names: Vec<_> = names.iter().map(|(_, name)| name.clone()).collect();
+    let records = store.read_jobs(&wanted_names).await?;
+    let records: Vec<_> = records
+        .into_iter()
+        .filter_map(|record| record.ok().flatten())
+        .filter(|record| belongs(index, record))
+        .collect();
+    let views = view_jobs(store, records, &BTreeSet::new()).await?;
+    let mut items = Vec::new();
+    for view in views.iter().filter(|view| wanted.takes(view)) {
+        if items.len() == limit {
+            is_last = false;
+            break;
+        }
+        if items.len() + 1 == limit
+            && let Some((place, _)) = names.iter().find(|(_, name)| *name == view.record.name)
+        {
+            // If further jobs of this page are wanted, the next page begins behind this job.
+            at = place.clone();
+            is_last = false;
+        }
+        items.push(view.json());
+    }
+    if is_last && index == JobIndex::Defined && wanted.includes_finished() {
+        (index, at, is_last) = (JobIndex::Over, IndexCursor::lowest(), false);
+    }
+    let word = if index == JobIndex::Defined { "defined" } else { "over" };
+    Ok(Page { items, next: (!is_last).then(|| write_cursor(word, &at)) })
+}
+
+/// Returns the message for a cursor that schedd did not make.
+pub(super) fn bad_cursor() -> String {
+    "cursor: found a text that is no cursor, wanted the value of next in the page before".to_owned()
+}

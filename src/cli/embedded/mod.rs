@@ -1,0 +1,16 @@
+//! Verbs that a schedd runs for the requests of its HTTP API: the same verbs, with a store of the
+//! process instead of flags, and with the output as pieces instead of standard output.
+
+pub(crate) mod job_page;
+pub(crate) mod output_pieces;
+pub(crate) mod page_cursor;
+pub(crate) mod remote_frames;
+pub(crate) mod remote_verb;
+pub(crate) mod request_files;
+pub(crate) mod run_page;
+pub(crate) mod verb_call;
+
+pub(crate) use super::add::{JobLines, ResultForm, add_from};
+pub(crate) use super::connect::who_is;
+pub(crate) use super::failure::CliFailure;
+pub(crate) use super::render::Console;

@@ -1,0 +1,125 @@
+//! The connection to the API of a schedd.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use reqwest::{Body, Client, Response, StatusCode};
+use serde_json::Value;
+use tokio_util::io::ReaderStream;
+
+use crate::cli::embedded::remote_verb::RemoteVerb;
+use crate::cli::failure::CliFailure;
+use crate::cli::global::Global;
+
+/// The time within which a connection must be made.
+const CONNECT_TIME: Duration = Duration::from_secs(5);
+const MOST_TOKEN_BYTES: usize = 4_096;
+
+/// The connection to the API of a schedd.
+pub(super) struct ApiClient {
+    client: Client,
+    url: String,
+    address: String,
+    token: Option<String>,
+}
+
+impl ApiClient {
+    /// Prepares the connection to the API at `address`: a URL, or `unix:` and the path of a socket.
+    pub(super) fn new(global: &Global, address: &str) -> Result<Self, CliFailure> {
+        let variable = std::env::var_os("SCHEDD_API_TOKEN_FILE").filter(|path| !path.is_empty());
+        let file = global.token_file.clone().or_else(|| variable.map(PathBuf::from));
+        let token = file.map(|path| {
+            let text = std::fs::read_to_string(&path).map_err(|error| {
+                CliFailure::Invalid(format!(
+                    "--token-file {}: the file cannot be read: {error}",
+                    path.display()
+                ))
+            })?;
+            Ok::<_, CliFailure>(text.trim().to_owned())
+        });
+        let token = token.transpose()?.filter(|token| token.len() <= MOST_TOKEN_BYTES);
+        // An error means that another provider is the default already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = Client::builder().connect_timeout(CONNECT_TIME);
+        let base = match address.strip_prefix("unix:") {
+            Some(path) => {
+                builder = builder.unix_socket(path.trim_start_matches("//"));
+                "http://localhost".to_owned()
+            }
+            None => address.trim_end_matches('/').to_owned(),
+        };
+        if reqwest::Url::parse(&base).map_or(true, |url| !matches!(url.scheme(), "http" | "https"))
+        {
+            return Err(CliFailure::Invalid(format!(
+                "--api: found {address:?}, wanted a URL such as https://jobs.example.org, or unix:/run/schedd/api.sock"
+            )));
+        }
+        let client =
+            builder.build().map_err(|error| CliFailure::Failed(format!("--api: {error}")))?;
+        Ok(Self { client, url: format!("{base}/v1/schedctl"), address: address.to_owned(), token })
+    }
+
+    /// Sends a verb, with the standard input of this process if the verb reads it. Returns the answer,
+    /// whose body is the output. Fails if the API refuses the verb.
+    pub(super) async fn send(
+        &self,
+        remote: &RemoteVerb,
+        reads_input: bool,
+    ) -> Result<Response, CliFailure> {
+        let mut head =
+            serde_json::to_vec(remote).map_err(|error| CliFailure::Failed(error.to_string()))?;
+        head.push(b'\n');
+        let body = if reads_input {
+            let head =
+                futures_util::stream::once(async move { Ok::<_, std::io::Error>(head.into()) });
+            let input = ReaderStream::new(tokio::io::stdin());
+            Body::wrap_stream(futures_util::StreamExt::chain(head, input))
+        } else {
+            Body::from(head)
+        };
+        let mut request =
+            self.client.post(&self.url).header("content-type", "application/x-ndjson").body(body);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        let answer = request.send().await.map_err(|error| {
+            CliFailure::Unreachable(format!(
+                "the API at {} cannot be reached: {}",
+                self.address,
+                whole(&error)
+            ))
+        })?;
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(answer);
+        }
+        let text = answer.text().await.unwrap_or_default();
+        let problem: Value = serde_json::from_str(&text).unwrap_or_default();
+        let detail =
+            problem["detail"].as_str().map_or_else(|| format!("status {status}"), str::to_owned);
+        let line = format!("the API at {} refused the verb: {detail}", self.address);
+        Err(match status {
+            StatusCode::UNAUTHORIZED => CliFailure::Invalid(format!("{line}; see --token-file")),
+            StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => {
+                CliFailure::Invalid(detail)
+            }
+            StatusCode::NOT_FOUND => CliFailure::Failed(format!(
+                "{line}; wanted a schedd of version {} or later",
+                env!("CARGO_PKG_VERSION")
+            )),
+            StatusCode::SERVICE_UNAVAILABLE => CliFailure::Unreachable(line),
+            _ => CliFailure::Failed(line),
+        })
+    }
+}
+
+/// Returns an error with its causes.
+fn whole(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,111 @@
+//! `schedctl --api`: verbs that a schedd on another host runs, on a host without Redis.
+//!
+//! The words of the verb go to the API of that schedd, and the output comes back as it is written. So
+//! each verb has the same flags, texts and exit codes as with a Redis. Verbs that need no Redis run
+//! here.
+
+mod api_client;
+mod remote_output;
+
+use super::embedded::remote_verb::{RemoteVerb, VerbRight, files_of, right_of};
+use super::failure::CliFailure;
+use super::render::Console;
+use super::verbs::{CliArgs, Verb};
+use api_client::ApiClient;
+
+/// Returns the address of the API that the flags or the environment name, if the verb goes there.
+pub(crate) fn address_for(args: &CliArgs) -> Option<String> {
+    let variable = std::env::var("SCHEDD_API_URL").ok().filter(|text| !text.is_empty());
+    let chooses_redis = args.global.redis.is_some() || args.global.jobs.is_some();
+    let address = args.global.api.clone().or_else(|| variable.filter(|_| !chooses_redis))?;
+    (right_of(&args.verb) != VerbRight::Local).then_some(address)
+}
+
+/// Sends a verb to the API at `address`, and prints its output. Returns the exit code.
+pub(crate) async fn run(
+    args: &CliArgs,
+    address: &str,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
+    if right_of(&args.verb) == VerbRight::Interactive {
+        return Err(CliFailure::Invalid(
+            "top needs Redis itself, so it does not work with --api; wanted schedctl list --watch, or the dashboard".to_owned(),
+        ));
+    }
+    let client = ApiClient::new(&args.global, address)?;
+    let words = words_to_send(std::env::args().skip(1))?;
+    let mut files = std::collections::BTreeMap::new();
+    for path in files_of(&args.verb) {
+        let text = std::fs::read_to_string(&path).map_err(|error| {
+            CliFailure::Config(vec![format!("{path}: the file cannot be read: {error}")])
+        })?;
+        files.insert(path, text);
+    }
+    let (is_terminal, is_error_terminal) = (console.is_terminal(), console.is_error_terminal());
+    let remote = RemoteVerb {
+        words,
+        is_terminal,
+        is_error_terminal,
+        has_colour: console.has_colour(),
+        is_brief: console.is_brief(),
+        files,
+    };
+    let reads_input = matches!(&args.verb, Verb::Add(args) if args.reads_lines());
+    let answer = client.send(&remote, reads_input).await?;
+    remote_output::print(answer, console).await
+}
+
+/// Returns the words of the command line without the flags of the API, and with the content in place
+/// of each `@FILE`.
+fn words_to_send(mut words: impl Iterator<Item = String>) -> Result<Vec<String>, CliFailure> {
+    const OF_API: [&str; 2] = ["--api", "--token-file"];
+    /// The flags of `add` whose value may be the name of a file.
+    const FILE_FLAGS: [&str; 2] = ["body", "stdin-text"];
+    let mut sent = Vec::new();
+    while let Some(word) = words.next() {
+        if word == "--" {
+            sent.push(word);
+            sent.extend(words);
+            break;
+        }
+        let (flag, value) =
+            word.split_once('=').map_or((&*word, None), |(flag, value)| (flag, Some(value)));
+        if OF_API.contains(&flag) {
+            if value.is_none() {
+                words.next();
+            }
+            continue;
+        }
+        if FILE_FLAGS.contains(&flag.trim_start_matches("--")) {
+            let text = value.map(str::to_owned).or_else(|| words.next()).unwrap_or_default();
+            let text = match text.strip_prefix('@') {
+                None => text,
+                Some(path) => std::fs::read_to_string(path).map_err(|error| {
+                    CliFailure::Invalid(format!("{flag} {text:?} cannot be read: {error}"))
+                })?,
+            };
+            if text.starts_with('@') {
+                return Err(CliFailure::Invalid(format!(
+                    "{flag}: found a text that begins with @, which --api cannot send; wanted add --stdin"
+                )));
+            }
+            sent.push(format!("{flag}={text}"));
+            continue;
+        }
+        sent.push(word);
+    }
+    Ok(sent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flags_of_the_api_are_not_sent_but_words_of_the_command_are() {
+        let sent =
+            |line: &str| words_to_send(line.split(' ').map(str::to_owned)).unwrap().join(" ");
+        assert_eq!(sent("--api http://h list --token-file=f --wide"), "list --wide");
+        assert_eq!(sent("add --in 1s -- x --api y"), "add --in 1s -- x --api y");
+    }
+}
