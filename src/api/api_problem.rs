@@ -52,6 +52,11 @@ impl ApiProblem {
         Self { retry_after: Some(seconds), ..Self::new(status, "busy", detail) }
     }
 
+    /// Returns the same problem, with the time after which the request may succeed.
+    pub(super) fn after(self, seconds: u32) -> Self {
+        Self { retry_after: Some(seconds), ..self }
+    }
+
     /// Returns the problem for the JSON object of an error of a verb.
     pub(super) fn of_error(error: &Value) -> Self {
         let text = error["error"].as_str().unwrap_or("the request failed").to_owned();

@@ -48,6 +48,10 @@ use crate::secrets::Credentials;
 use crate::secrets::tokens::tokens_path;
 use crate::store::{Keys, Store};
 
+/// The size of the stack of each thread. Requests of the HTTP API are parsed like a command line, and
+/// the parser needs more than the 2 MiB of a usual thread in a debug build.
+const STACK_BYTES: usize = 8 * 1024 * 1024;
+
 /// Runs the daemon with the arguments of this process until a signal stops it.
 pub fn main() -> ExitCode {
     let args = match daemon_args::read() {
@@ -70,7 +74,10 @@ pub fn main() -> ExitCode {
             "The Redis password is still in the process list, because schedd cannot execute itself again without it: {error}."
         );
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .thread_stack_size(STACK_BYTES)
+        .enable_all()
+        .build();
     let runtime = match runtime.context("schedd cannot start its async runtime") {
         Ok(runtime) => runtime,
         Err(error) => return SetupFailure::from(error).report(),

@@ -10,6 +10,7 @@ mod gates;
 mod history;
 mod index_pages;
 mod jobs;
+mod kept_answers;
 mod nodes;
 mod notices;
 mod queues;

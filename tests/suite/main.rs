@@ -5,6 +5,7 @@
     reason = "a test that cannot go on fails; the configuration exempts only the test functions themselves"
 )]
 
+mod api;
 mod avoided_words;
 mod cli;
 mod docs;

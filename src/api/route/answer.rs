@@ -12,12 +12,13 @@ use serde_json::json;
 use super::given_parameters::GivenParameters;
 use super::route_table::{Route, RouteAccess, RouteAction};
 use super::verb_route::{answer_by_verb, json_response};
-use super::{bulk_lines, logs_route, pages, remote_route, request_body, single_job};
+use super::{bulk_lines, idempotent, logs_route, pages, remote_route, request_body, single_job};
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::ApiState;
 use crate::api::auth::{Caller, check_host, check_origin, identify, permit_define, sign_in};
 use crate::api::{health, openapi, stream};
 use crate::secrets::tokens::TokenRole;
+use crate::store::Store;
 
 /// Answers a request of `route`.
 pub(in crate::api) async fn answer(
@@ -37,54 +38,100 @@ async fn try_answer(
     request: Request,
 ) -> Result<Response, ApiProblem> {
     let (mut parts, body) = request.into_parts();
+    check_head(&parts)?;
     check_host(state, &parts)?;
     let caller = permit(state, route, &parts)?;
     let target = target_of(&mut parts).await?;
     let store = caller
         .as_ref()
         .map_or_else(|| state.store.clone(), |caller| state.store.signed(&caller.by));
-    let conceals = caller.as_ref().is_none_or(|caller| caller.role == TokenRole::Viewer);
-    let given = match route.action {
-        RouteAction::AddJob => {
-            let body = request_body::json_text(&parts.headers, body).await?;
-            return single_job::add_job(state, store, body).await;
-        }
-        RouteAction::AddLines => {
-            let given = GivenParameters::of_query(route, &parts.uri)?;
-            let lines = request_body::lines(&parts.headers, body)?;
-            return bulk_lines::add_lines(state, store, lines, &given);
-        }
-        RouteAction::RemoteVerb => {
-            let lines = request_body::lines(&parts.headers, body)?;
-            let caller = caller.ok_or_else(ApiProblem::no_route)?;
-            return remote_route::run_verb(state, store, &caller, lines).await;
-        }
-        _ if parts.method == Method::POST => {
-            match request_body::json(&parts.headers, body).await? {
-                Some(body) => GivenParameters::of_body(route, &body)?,
-                None => GivenParameters::of_query(route, &parts.uri)?,
-            }
-        }
-        _ => GivenParameters::of_query(route, &parts.uri)?,
+    if route.method != Method::POST {
+        let given = GivenParameters::of_query(route, &parts.uri)?;
+        return read(state, route, &parts, &store, caller.as_ref(), target, &given).await;
+    }
+    let caller = caller.ok_or_else(ApiProblem::no_route)?;
+    if matches!(route.action, RouteAction::AddLines | RouteAction::RemoteVerb) {
+        let given = GivenParameters::of_query(route, &parts.uri)?;
+        let lines = request_body::lines(&parts.headers, body)?;
+        return match route.action {
+            RouteAction::AddLines => bulk_lines::add_lines(state, store, lines, &given),
+            _ => remote_route::run_verb(state, store, &caller, lines).await,
+        };
+    }
+    let text = request_body::json_text(&parts.headers, body).await?;
+    let work = change(state, route, &parts, &store, target, text.as_deref());
+    idempotent::once(&store, &parts, &caller.by, text.as_deref().unwrap_or_default(), work).await
+}
+
+/// Answers a request that changes something and has a JSON body or none.
+async fn change(
+    state: &ApiState,
+    route: &'static Route,
+    parts: &Parts,
+    store: &Store,
+    target: Option<String>,
+    body: Option<&[u8]>,
+) -> Result<Response, ApiProblem> {
+    if route.action == RouteAction::AddJob {
+        return single_job::add_job(state, store.clone(), body).await;
+    }
+    let given = match body {
+        Some(body) => GivenParameters::of_body(route, &request_body::parsed(body)?)?,
+        None => GivenParameters::of_query(route, &parts.uri)?,
     };
     match route.action {
         RouteAction::Verb(verb) => {
-            answer_by_verb(&store, route, verb, target.as_deref(), &given, conceals).await
+            answer_by_verb(store, route, verb, target.as_deref(), &given, false).await
         }
-        RouteAction::Jobs => pages::jobs(&store, &given).await,
-        RouteAction::Runs => pages::runs(&store, &given).await,
+        _ => Err(ApiProblem::no_route()),
+    }
+}
+
+/// Answers a request without a body.
+async fn read(
+    state: &ApiState,
+    route: &'static Route,
+    parts: &Parts,
+    store: &Store,
+    caller: Option<&Caller>,
+    target: Option<String>,
+    given: &GivenParameters,
+) -> Result<Response, ApiProblem> {
+    let conceals = caller.is_none_or(|caller| caller.role == TokenRole::Viewer);
+    match route.action {
+        RouteAction::Verb(verb) => {
+            answer_by_verb(store, route, verb, target.as_deref(), given, conceals).await
+        }
+        RouteAction::Jobs => pages::jobs(store, given).await,
+        RouteAction::Runs => pages::runs(store, given).await,
         RouteAction::Logs => {
-            logs_route::logs(state, &store, &target.unwrap_or_default(), &given).await
+            logs_route::logs(state, store, &target.unwrap_or_default(), given).await
         }
         RouteAction::Events => stream::follow_events(state, &parts.headers).await,
         RouteAction::OpenApi => Ok(json_response(StatusCode::OK, openapi::document())),
-        RouteAction::SignIn => sign_in(state, &parts, given.text("code")),
+        RouteAction::SignIn => sign_in(state, parts, given.text("code")),
         RouteAction::Health => Ok(json_response(StatusCode::OK, &json!({"status": "ok"}))),
         RouteAction::Ready => Ok(health::ready(state).await),
         RouteAction::AddJob | RouteAction::AddLines | RouteAction::RemoteVerb => {
             Err(ApiProblem::no_route())
         }
     }
+}
+
+/// Fails (431) if the head of the request is too large. The connection itself only bounds the number
+/// of fields.
+fn check_head(parts: &Parts) -> Result<(), ApiProblem> {
+    const MOST_BYTES: usize = 64 * 1024;
+    let fields = parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
+    if fields.sum::<usize>() <= MOST_BYTES {
+        return Ok(());
+    }
+    let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+    Err(ApiProblem::new(
+        status,
+        "too_large",
+        "found more than 64 KiB of header fields, wanted at most 64 KiB",
+    ))
 }
 
 /// Returns the sender of the request, or `None` for a route that is open to everybody. Fails if the

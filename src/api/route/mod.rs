@@ -3,6 +3,7 @@
 mod answer;
 mod bulk_lines;
 mod given_parameters;
+mod idempotent;
 mod logs_route;
 mod pages;
 mod parameter;

@@ -50,11 +50,9 @@ pub(super) async fn json_text(
     Ok(Some(bytes.to_vec()))
 }
 
-/// Returns a JSON body, or `None` if there is no body.
-pub(super) async fn json(headers: &HeaderMap, body: Body) -> Result<Option<Value>, ApiProblem> {
-    let Some(text) = json_text(headers, body).await? else { return Ok(None) };
-    serde_json::from_slice(&text)
-        .map(Some)
+/// Returns the JSON value that a body has.
+pub(super) fn parsed(text: &[u8]) -> Result<Value, ApiProblem> {
+    serde_json::from_slice(text)
         .map_err(|error| ApiProblem::bad_request(format!("the body is not JSON: {error}")))
 }
 

@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
 
+use super::request_body;
 use super::verb_route::json_response;
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::ApiState;
@@ -18,13 +19,12 @@ use crate::store::Store;
 pub(super) async fn add_job(
     state: &ApiState,
     store: Store,
-    body: Option<Vec<u8>>,
+    body: Option<&[u8]>,
 ) -> Result<Response, ApiProblem> {
     let body = body.ok_or_else(|| {
         ApiProblem::bad_request("found no body, wanted a JSON object with the keys of a job")
     })?;
-    let parsed: Value = serde_json::from_slice(&body)
-        .map_err(|error| ApiProblem::bad_request(format!("the body is not JSON: {error}")))?;
+    let parsed = request_body::parsed(body)?;
     let Value::Object(mut members) = parsed else {
         return Err(ApiProblem::bad_request(
             "found a body that is no JSON object, wanted an object with the keys of a job",
@@ -44,7 +44,7 @@ pub(super) async fn add_job(
     let line = if replaces || if_absent {
         Value::Object(members).to_string()
     } else {
-        String::from_utf8_lossy(&body).replace(['\n', '\r'], " ")
+        String::from_utf8_lossy(body).replace(['\n', '\r'], " ")
     };
     config::job_from_json(&line, &state.host_zone).map_err(|problems| faulty(&problems))?;
     let lines = JobLines {

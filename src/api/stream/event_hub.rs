@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 use tracing::debug;
 
 use crate::cli::embedded::CliFailure;
@@ -19,6 +19,8 @@ use crate::store::{IndexCursor, Store};
 
 /// The time between two reads of Redis.
 const PAUSE: Duration = Duration::from_secs(1);
+/// The longest time for which a follower waits for the first look.
+const LONGEST_START: Duration = Duration::from_secs(2);
 /// The number of events that a slow follower may be behind. A slower follower is disconnected.
 const MOST_BEHIND: usize = 1_024;
 /// The maximum number of ended runs read at once, and of running runs compared.
@@ -52,27 +54,48 @@ pub(in crate::api) struct EventHub {
     sender: broadcast::Sender<ApiEvent>,
     /// True while the task reads Redis.
     is_reading: Arc<Mutex<bool>>,
+    /// True after the first look, from which on nothing is missed.
+    has_begun: watch::Sender<bool>,
 }
 
 impl EventHub {
     pub(in crate::api) fn new() -> Self {
-        Self { sender: broadcast::Sender::new(MOST_BEHIND), is_reading: Arc::default() }
+        Self {
+            sender: broadcast::Sender::new(MOST_BEHIND),
+            is_reading: Arc::default(),
+            has_begun: watch::Sender::new(false),
+        }
     }
 
-    /// Returns the events from now on.
-    pub(super) fn follow(&self, store: &Store) -> broadcast::Receiver<ApiEvent> {
-        let mut is_reading = self.is_reading.lock().unwrap_or_else(PoisonError::into_inner);
-        let receiver = self.sender.subscribe();
-        if !*is_reading {
-            *is_reading = true;
-            tokio::spawn(read(store.clone(), self.sender.clone(), self.is_reading.clone()));
-        }
+    /// Returns the events from now on. Waits until the task has begun, but not long if Redis does not
+    /// answer.
+    pub(super) async fn follow(&self, store: &Store) -> broadcast::Receiver<ApiEvent> {
+        let receiver = {
+            let mut is_reading = self.is_reading.lock().unwrap_or_else(PoisonError::into_inner);
+            let receiver = self.sender.subscribe();
+            if !*is_reading {
+                *is_reading = true;
+                self.has_begun.send_replace(false);
+                let (sender, has_begun) = (self.sender.clone(), self.has_begun.clone());
+                tokio::spawn(read(store.clone(), sender, self.is_reading.clone(), has_begun));
+            }
+            receiver
+        };
+        let mut has_begun = self.has_begun.subscribe();
+        // An error means that the hub is gone.
+        let _ =
+            tokio::time::timeout(LONGEST_START, has_begun.wait_for(|has_begun| *has_begun)).await;
         receiver
     }
 }
 
 /// Reads Redis until nobody follows.
-async fn read(store: Store, sender: broadcast::Sender<ApiEvent>, is_reading: Arc<Mutex<bool>>) {
+async fn read(
+    store: Store,
+    sender: broadcast::Sender<ApiEvent>,
+    is_reading: Arc<Mutex<bool>>,
+    has_begun: watch::Sender<bool>,
+) {
     let mut reader =
         Reader { store: store.clone(), sender, ended: None, running: None, nodes: None };
     let mut changes = None;
@@ -80,6 +103,10 @@ async fn read(store: Store, sender: broadcast::Sender<ApiEvent>, is_reading: Arc
         if changes.is_none() {
             changes = store.job_changes().await.ok().map(Box::pin);
         }
+        if let Err(error) = reader.look().await {
+            debug!("The events cannot be read: {}.", error.lines().join("; "));
+        }
+        has_begun.send_replace(true);
         let pause = tokio::time::sleep(PAUSE);
         tokio::pin!(pause);
         loop {
@@ -106,9 +133,6 @@ async fn read(store: Store, sender: broadcast::Sender<ApiEvent>, is_reading: Arc
                 *is_reading = false;
                 return;
             }
-        }
-        if let Err(error) = reader.look().await {
-            debug!("The events cannot be read: {}.", error.lines().join("; "));
         }
     }
 }
@@ -180,9 +204,13 @@ impl Reader {
             .map(|node| (node.name, is_there(node.last_seen) && node.state != "stopped"))
             .collect();
         if let Some(before) = &self.nodes {
-            for (node, is_there) in &present {
-                if before.get(node).copied().unwrap_or(false) != *is_there {
-                    let name = if *is_there { "node_came" } else { "node_went" };
+            let nodes: BTreeSet<&String> = before.keys().chain(present.keys()).collect();
+            for node in nodes {
+                // The record of a node that stopped is removed.
+                let [was_there, is_there] =
+                    [before, &present].map(|nodes| nodes.get(node).copied().unwrap_or(false));
+                if was_there != is_there {
+                    let name = if is_there { "node_came" } else { "node_went" };
                     self.send(ApiEvent::new(
                         name,
                         None,

@@ -24,7 +24,7 @@ pub(in crate::api) async fn follow_events(
     headers: &HeaderMap,
 ) -> Result<Response, ApiProblem> {
     let place = stream_place(state)?;
-    let receiver = state.events.follow(&state.store);
+    let receiver = state.events.follow(&state.store).await;
     let mut earlier = VecDeque::new();
     earlier.push_back(Arc::from(": the events of this namespace\n\n"));
     let mut until = None;

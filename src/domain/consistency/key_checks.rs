@@ -73,7 +73,7 @@ pub const SINGLE_KEYS: [(&str, &str); 34] = [
 
 /// The families of keys, each with the Redis type of its keys. The name of such a key is
 /// `FAMILY:NAME`.
-pub const FAMILIES: [(&str, &str); 32] = [
+pub const FAMILIES: [(&str, &str); 33] = [
     ("due", "zset"),
     ("running", "zset"),
     ("open", "zset"),
@@ -106,6 +106,7 @@ pub const FAMILIES: [(&str, &str); 32] = [
     ("gate", "hash"),
     ("unique", "hash"),
     ("gate_rate", "string"),
+    ("answer", "string"),
 ];
 
 /// Returns the Redis type that the key `rest` must have. Returns `SetAside` for a key in
@@ -138,8 +139,8 @@ pub fn unknown_lane(name: String) -> Inconsistency {
     Inconsistency::new(FindingKind::Missing, FindingSubject::Key(name), "lanes", found)
 }
 
-/// Returns the findings about the name, type and expiry of a key. Only the events of a node and the
-/// state of a rate limit may expire.
+/// Returns the findings about the name, type and expiry of a key. Only the events of a node, the
+/// state of a rate limit and the answers of the HTTP API may expire.
 pub fn judge_key(facts: &KeyFacts) -> Vec<Inconsistency> {
     let mut findings = Vec::new();
     let subject = || FindingSubject::Key(facts.name.clone());
@@ -163,8 +164,8 @@ pub fn judge_key(facts: &KeyFacts) -> Vec<Inconsistency> {
         }),
         KnownNames::Type(_) | KnownNames::SetAside => {}
     }
-    if facts.expires && !facts.rest.starts_with("events:") && !facts.rest.starts_with("gate_rate:")
-    {
+    let may_expire = ["events", "gate_rate", "answer"].contains(&family_of(&facts.rest));
+    if facts.expires && !may_expire {
         let found = "has an expiry time (TTL), but keys of this family must not expire";
         findings.push(
             Inconsistency::new(FindingKind::Extra, subject(), "expiry", found)

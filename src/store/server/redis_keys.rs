@@ -367,6 +367,11 @@ impl Keys {
         self.named(&format!("dead:{job}"))
     }
 
+    /// Returns the key of an answer to a request of the HTTP API, a string with an expiry.
+    pub(crate) fn answer(&self, id: &str) -> String {
+        self.named(&format!("answer:{id}"))
+    }
+
     /// Returns the channel of the changes of jobs. It is no key.
     pub(crate) fn changes(&self) -> String {
         self.named("changes")

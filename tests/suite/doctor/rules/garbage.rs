@@ -85,6 +85,10 @@ fn rows() -> Vec<(String, &'static str, Vec<&'static str>, Judged)> {
                 let why = "nodes only look whether it has changed";
                 rows.push((key, "SET", vec!["garbage"], Free(why)));
             }
+            ("string", "answer:a") => {
+                let why = "a request with this key gets 409, and the key expires within a day";
+                rows.push((key, "SET", vec!["garbage"], Free(why)));
+            }
             ("string", "fence") => rows.push((key, "SET", vec!["-5"], By("wrong:fence"))),
             ("string", _) => rows.push((key, "SET", vec!["garbage"], Unreadable)),
             _ => {}

@@ -1,0 +1,100 @@
+//! Requests with the header `Idempotency-Key`: a repeated request gets the answer of the first, and
+//! changes nothing. The key belongs to the caller and the path.
+
+use std::future::Future;
+
+use axum::body::Body;
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use serde::{Deserialize, Serialize};
+
+use super::request_body::MOST_BYTES;
+use crate::api::api_problem::ApiProblem;
+use crate::cli::embedded::CliFailure;
+use crate::secrets::tokens::sha256;
+use crate::store::Store;
+
+/// The header of the request.
+const KEY: &str = "idempotency-key";
+/// The header of an answer that was given before.
+const REPEATED: &str = "idempotency-replayed";
+const MOST_KEY_BYTES: usize = 255;
+
+/// The stored state of a request.
+#[derive(Debug, Serialize, Deserialize)]
+struct KeptAnswer {
+    /// The SHA-256 of the request's body.
+    request: String,
+    /// The status and the body of the answer. `None` while the request is under way.
+    answer: Option<(u16, String, String)>,
+}
+
+/// Returns the answer of `work`, or the answer that an earlier request with the same key got. Fails
+/// (409) if the earlier request had another body, or is still under way.
+pub(super) async fn once(
+    store: &Store,
+    parts: &Parts,
+    by: &str,
+    body: &[u8],
+    work: impl Future<Output = Result<Response, ApiProblem>>,
+) -> Result<Response, ApiProblem> {
+    let Some(key) = parts.headers.get(KEY) else { return work.await };
+    let key = key.to_str().ok().filter(|key| !key.is_empty() && key.len() <= MOST_KEY_BYTES);
+    let key = key.ok_or_else(|| {
+        ApiProblem::bad_request(
+            "Idempotency-Key: found an empty, long or non-ASCII text, wanted 1 to 255 characters",
+        )
+    })?;
+    let id = sha256(&format!("{by}\n{}\n{key}", parts.uri.path()));
+    let request = sha256(&String::from_utf8_lossy(body));
+    let kept = |answer| {
+        let kept = KeptAnswer { request: request.clone(), answer };
+        serde_json::to_string(&kept).unwrap_or_default()
+    };
+    let earlier = store.begin_answer(&id, &kept(None)).await.map_err(CliFailure::from)?;
+    if let Some(earlier) = earlier {
+        return repeat(&earlier, &request);
+    }
+    let response = work.await.unwrap_or_else(ApiProblem::into_response);
+    let status = response.status();
+    if status.is_server_error() {
+        // The mark ends by itself if Redis is out of reach.
+        let _ = store.drop_answer(&id).await;
+        return Ok(response);
+    }
+    let (head, body) = response.into_parts();
+    let bytes = axum::body::to_bytes(body, MOST_BYTES).await;
+    let text = bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let answer = Some((status.as_u16(), kind.unwrap_or_default().to_owned(), text.clone()));
+    // If the answer cannot be stored, a repeated request gets 409 for a minute and then runs.
+    let _ = store.keep_answer(&id, &kept(answer)).await;
+    Ok(Response::from_parts(head, Body::from(text)))
+}
+
+/// Returns the answer that an earlier request got.
+fn repeat(earlier: &str, request: &str) -> Result<Response, ApiProblem> {
+    let conflict = |detail: &str| ApiProblem::new(StatusCode::CONFLICT, "conflict", detail);
+    let earlier: KeptAnswer = serde_json::from_str(earlier).map_err(|_| {
+        conflict("Idempotency-Key: the stored answer cannot be read; wanted another key")
+    })?;
+    if earlier.request != request {
+        return Err(conflict(
+            "Idempotency-Key: an earlier request with this key had another body; wanted another key",
+        ));
+    }
+    let Some((status, kind, body)) = earlier.answer else {
+        return Err(
+            conflict("Idempotency-Key: the request with this key is still under way").after(1)
+        );
+    };
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
+    let headers = response.headers_mut();
+    headers.insert(REPEATED, HeaderValue::from_static("true"));
+    if let Ok(kind) = HeaderValue::from_str(&kind) {
+        headers.insert(header::CONTENT_TYPE, kind);
+    }
+    Ok(response)
+}

@@ -1,0 +1,119 @@
+//! Adding jobs, alone and in lines, and requests that are repeated.
+
+use std::io::Write as _;
+
+use serde_json::{Value, json};
+
+use super::http_probe::HttpAnswer;
+use super::{ApiScene, DEFINING};
+use crate::support::wait::{LONG, until};
+
+const LINES: [(&str, &str); 1] = [("Content-Type", "application/x-ndjson")];
+
+#[test]
+fn a_job_is_added_once_and_a_different_one_of_its_name_is_a_conflict() {
+    let scene = ApiScene::start(DEFINING, "");
+    let add = |body: &str| scene.post("admin", "/v1/jobs", body);
+    let pretty =
+        "{\n  \"name\": \"x\",\r\n  \"at\": \"2099-01-01T00:00:00Z\",\n  \"shell\": \"true\"\n}\n";
+    let added = add(pretty).of(201);
+    assert_eq!((&added["name"], &added["result"]), (&json!("x"), &json!("created")));
+    assert_eq!(added["run_id"], "x@4070908800000");
+    add(pretty).problem(409, "conflict");
+    let other = pretty.replace("true", "false");
+    let conflict = add(&other).problem(409, "conflict");
+    assert!(conflict["detail"].as_str().unwrap().contains("job x exists"), "{conflict}");
+    let with = |flag: &str| other.replacen('{', &format!("{{\"{flag}\": true,"), 1);
+    assert_eq!(add(&with("if_absent")).of(200)["result"], "exists");
+    assert_eq!(add(&with("replace")).of(200)["result"], "updated");
+    let drawn = add("{\"in\":\"1h\",\"command\":[\"true\"]}").of(201);
+    assert!(drawn["name"].as_str().unwrap().starts_with("job-"), "{drawn}");
+    let shown = scene.get("admin", "/v1/jobs/x").of(200);
+    assert_eq!(shown["definition"]["shell"], "false");
+    let runs = add("{\"name\":\"now\",\"in\":\"0s\",\"shell\":\"true\"}").of(201);
+    let run = runs["run_id"].as_str().unwrap().to_owned();
+    until("the added run ends", LONG, || {
+        (scene.get("viewer", &format!("/v1/runs/{run}")).of(200)["state"] == "succeeded")
+            .then_some(())
+    });
+}
+
+#[test]
+fn each_line_gets_a_line_and_what_is_refused_stops_nothing() {
+    let scene = ApiScene::start(DEFINING, "");
+    let job = |name: &str| format!("{{\"name\":\"{name}\",\"in\":\"1h\",\"shell\":\"true\"}}\n");
+    let body = format!(
+        "{}{{\"name\":\"b\"}}\n\nnonsense\n{}{}",
+        job("a"),
+        job("c"),
+        job("a").replace("1h", "2h")
+    );
+    let send = |path: &str| scene.probe.send("admin", "POST", path, &LINES, body.as_bytes());
+    let answer = send("/v1/jobs/bulk");
+    assert_eq!(answer.status, 200);
+    let mut lines: Vec<Value> =
+        answer.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    lines.sort_by_key(|line| line["line"].as_u64());
+    let numbers: Vec<u64> = lines.iter().filter_map(|line| line["line"].as_u64()).collect();
+    assert_eq!(numbers, [1, 2, 4, 5, 6], "{lines:?}");
+    assert_eq!(lines[0]["result"], "created");
+    assert_eq!(lines[1]["error"]["status"], 422);
+    assert_eq!(lines[2]["error"]["code"], "invalid");
+    assert_eq!(lines[3]["name"], "c");
+    assert_eq!(lines[4]["error"]["status"], 409);
+    let again = send("/v1/jobs/bulk?if_absent=1").text();
+    assert_eq!(
+        again.matches("\"exists\"").count() + again.matches("\"unchanged\"").count(),
+        3,
+        "{again}"
+    );
+}
+
+#[test]
+fn lines_are_added_as_they_arrive_and_a_lost_sender_loses_no_added_line() {
+    let scene = ApiScene::start(DEFINING, "");
+    let mut stream = scene.probe.connect();
+    let head = scene.probe.head("admin", "POST", "/v1/jobs/bulk", &LINES);
+    write!(stream, "{head}Transfer-Encoding: chunked\r\n\r\n").unwrap();
+    let mut send = |text: &str| write!(stream, "{:x}\r\n{text}\r\n", text.len()).unwrap();
+    send("{\"name\":\"first\",\"in\":\"1h\",\"shell\":\"true\"}\n");
+    until("the first line is added", LONG, || {
+        (scene.get("viewer", "/v1/jobs/first").status == 200).then_some(())
+    });
+    send("{\"name\":\"second\",\"in\":\"1h\",\"sh");
+    drop(stream);
+    assert_eq!(scene.get("viewer", "/v1/jobs/second").status, 404);
+    assert_eq!(scene.get("viewer", "/v1/jobs/first").status, 200);
+    let many: String = (0..5_000)
+        .map(|n| format!("{{\"name\":\"m{n}\",\"in\":\"1h\",\"shell\":\"true\"}}\n"))
+        .collect();
+    let answer = scene.probe.send("admin", "POST", "/v1/jobs/bulk", &LINES, many.as_bytes());
+    assert_eq!(answer.text().lines().filter(|line| line.contains("created")).count(), 5_000);
+}
+
+#[test]
+fn a_repeated_request_with_a_key_gets_the_first_answer() {
+    let scene = ApiScene::start(DEFINING, "[jobs.a]\nshell = \"true\"\n");
+    let send = |caller: &str, key: &str, path: &str, body: &str| -> HttpAnswer {
+        let headers = [("Content-Type", "application/json"), ("Idempotency-Key", key)];
+        scene.probe.send(caller, "POST", path, &headers, body.as_bytes())
+    };
+    let job = "{\"in\":\"1h\",\"shell\":\"true\"}";
+    let first = send("admin", "k1", "/v1/jobs", job);
+    let again = send("admin", "k1", "/v1/jobs", job);
+    assert_eq!((first.of(201), first.status), (again.of(201), again.status));
+    assert!(again.head.contains("idempotency-replayed: true") && !first.head.contains("replayed"));
+    send("admin", "k1", "/v1/jobs", "{\"in\":\"2h\",\"shell\":\"true\"}").problem(409, "conflict");
+    // Another key, path or caller is another request.
+    assert_ne!(send("admin", "k2", "/v1/jobs", job).of(201)["name"], first.json()["name"]);
+    let run = send("admin", "k1", "/v1/jobs/a/run", "").of(200);
+    assert_eq!(send("admin", "k1", "/v1/jobs/a/run", "").of(200), run);
+    assert_ne!(send("operator", "k1", "/v1/jobs/a/run", "").of(200), run);
+    // A refusal is repeated too.
+    let refused = send("admin", "k3", "/v1/jobs/nothing/run", "");
+    assert_eq!(
+        refused.problem(404, "not_found"),
+        send("admin", "k3", "/v1/jobs/nothing/run", "").problem(404, "not_found")
+    );
+    assert_eq!(scene.ctl("admin").run(&["doctor", "--json"]).json()["findings"], json!([]));
+}

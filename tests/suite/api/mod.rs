@@ -1,0 +1,112 @@
+//! The HTTP API from outside: a real schedd on a real Redis, and requests over sockets.
+
+mod access;
+mod adding;
+mod bad_requests;
+mod http_probe;
+mod listening;
+mod lists;
+mod remote_verbs;
+mod streams;
+
+use std::fs;
+use std::path::PathBuf;
+
+use schedd::secrets::tokens::{TokenEntry, TokenFile, TokenRole, TokenText, sha256};
+use tempfile::TempDir;
+
+use crate::support::ctl::Schedctl;
+use crate::support::daemon::Schedd;
+use crate::support::redis::TestRedis;
+use http_probe::{HttpAnswer, HttpProbe};
+
+/// A schedd with an API, and a token of each kind.
+struct ApiScene {
+    redis: TestRedis,
+    daemon: Schedd,
+    probe: HttpProbe,
+    tokens: TokenFile,
+    _dir: TempDir,
+}
+
+/// The settings of a scene whose callers may define jobs.
+const DEFINING: &str = "define = true";
+
+/// The callers of a scene: the word for a caller, and the role and the end of the token.
+const CALLERS: [(&str, TokenRole, Option<i64>); 5] = [
+    ("viewer", TokenRole::Viewer, None),
+    ("operator", TokenRole::Operator, None),
+    ("admin", TokenRole::Admin, None),
+    ("worker", TokenRole::Worker, None),
+    ("expired", TokenRole::Admin, Some(1)),
+];
+
+impl ApiScene {
+    /// Starts a schedd with these settings of `[api]`, and this jobs file behind them.
+    fn start(settings: &str, jobs: &str) -> Self {
+        let redis = TestRedis::start();
+        let dir = tempfile::Builder::new().prefix("schedd-api-").tempdir_in("/tmp").unwrap();
+        let path = dir.path().join("tokens");
+        let tokens = TokenFile::new(path.clone());
+        let mut texts = Vec::new();
+        for (name, role, end) in CALLERS {
+            let text = TokenText::random().unwrap().as_str().to_owned();
+            tokens.add(entry(name, role, &text, end)).unwrap();
+            texts.push((name.to_owned(), text));
+        }
+        let file =
+            format!("[api]\nlisten = \"127.0.0.1:0\"\ntokens_file = {path:?}\n{settings}\n{jobs}");
+        let daemon = Schedd::on(&redis).node("n1").jobs(&file).start();
+        let log = daemon.wait_for_log("The HTTP API listens.");
+        daemon.wait_for_log("All jobs of the jobs file are applied");
+        let address = log.split("address=http://").nth(1).unwrap();
+        let address = address.split([' ', '\n']).next().unwrap().to_owned();
+        Self { redis, daemon, probe: HttpProbe::new(address, texts), tokens, _dir: dir }
+    }
+
+    /// Returns a `schedctl` that speaks to the API with the token of `caller`, and knows no Redis.
+    fn ctl(&self, caller: &str) -> Schedctl {
+        let ctl = Schedctl::alone();
+        let file = ctl.home().join("token");
+        fs::write(&file, self.probe.token(caller)).unwrap();
+        ctl.env("SCHEDD_API_URL", &format!("http://{}", self.probe.address()))
+            .env("SCHEDD_API_TOKEN_FILE", file.to_str().unwrap())
+    }
+
+    #[track_caller]
+    fn get(&self, caller: &str, path: &str) -> HttpAnswer {
+        self.probe.send(caller, "GET", path, &[], b"")
+    }
+
+    #[track_caller]
+    fn post(&self, caller: &str, path: &str, body: &str) -> HttpAnswer {
+        let json = [("Content-Type", "application/json")];
+        self.probe.send(
+            caller,
+            "POST",
+            path,
+            if body.is_empty() { &[] } else { &json },
+            body.as_bytes(),
+        )
+    }
+}
+
+fn entry(name: &str, role: TokenRole, text: &str, expires_ms: Option<i64>) -> TokenEntry {
+    TokenEntry {
+        name: name.to_owned(),
+        role,
+        sha256: sha256(text),
+        created_ms: 0,
+        expires_ms,
+        queues: Vec::new(),
+        link_sha256: None,
+        link_expires_ms: None,
+    }
+}
+
+/// Returns the path of a file in `dir` with this content.
+fn written(dir: &std::path::Path, name: &str, text: &str) -> PathBuf {
+    let path = dir.join(name);
+    fs::write(&path, text).unwrap();
+    path
+}

@@ -1,0 +1,108 @@
+//! `schedctl --api`: verbs on a host without Redis.
+
+use super::{ApiScene, DEFINING, written};
+use crate::support::ctl::Schedctl;
+
+const JOBS: &str = "[jobs.a]\nshell = \"echo out; echo err >&2; exit 3\"\n[jobs.b]\ncron = \"0 9 1 1 *\"\nshell = \"true\"\n";
+
+#[test]
+fn verbs_print_and_end_as_with_a_redis() {
+    let scene = ApiScene::start(DEFINING, JOBS);
+    let ctl = scene.ctl("admin");
+    let here = Schedctl::on(&scene.redis);
+    for words in [
+        &["show", "b"][..],
+        &["show", "nothing"],
+        &["list", "--json"],
+        &["list", "--no-headers"],
+        &["next", "b", "-n", "2"],
+        &["queues"],
+        &["groups"],
+        &["data-loss"],
+        &["export", "b"],
+        &["describe", "b"],
+        &["pause", "nothing"],
+        &["cancel", "b"],
+        &["logs", "a@last"],
+        &["history", "--state", "happy"],
+    ] {
+        let (remote, local) = (ctl.run(words), here.run(words));
+        assert_eq!(
+            (remote.code, &remote.stdout, &remote.stderr),
+            (local.code, &local.stdout, &local.stderr),
+            "{words:?}"
+        );
+    }
+    let run = ctl.run(&["run", "a", "--wait"]);
+    assert_eq!(run.code, 3, "the job's own code: {run:?}");
+    let logs = ctl.run(&["logs", "a@last"]);
+    assert_eq!((logs.code, &*logs.stdout), (0, "out\n"), "{logs:?}");
+    assert!(logs.stderr.contains("err"), "{logs:?}");
+    let followed = ctl.run(&["logs", "-f", "a@last"]);
+    assert_eq!((followed.code, &*followed.stdout), (0, "out\n"), "{followed:?}");
+    assert_eq!(ctl.run(&["pause", "b"]).good().stdout, "job b paused\n");
+    let by = here.run(&["explain", "b", "--json"]).json();
+    assert!(by["audit_log"].to_string().contains("token:admin"), "{by}");
+}
+
+#[test]
+fn lines_and_files_are_read_on_the_host_of_the_user() {
+    let scene = ApiScene::start(DEFINING, JOBS);
+    let ctl = scene.ctl("admin");
+    let lines = b"{\"name\":\"l1\",\"in\":\"1h\",\"shell\":\"true\"}\n{\"name\":\"l2\"}\n";
+    let added = ctl.run_with_input(&["add", "--stdin"], lines);
+    assert_eq!((added.code, &*added.stdout), (1, "l1\n"), "{added:?}");
+    assert!(added.stderr.contains("line 2"), "{added:?}");
+    written(ctl.home(), "body.txt", "from my host");
+    ctl.run(&[
+        "add",
+        "--name",
+        "post",
+        "--in",
+        "1h",
+        "--http",
+        "http://127.0.0.1:1/",
+        "--body",
+        "@body.txt",
+    ])
+    .good();
+    let shown = scene.get("admin", "/v1/jobs/post").of(200);
+    assert_eq!(shown["definition"]["http"]["body"], "from my host", "{shown}");
+    written(ctl.home(), "crm.toml", "[jobs.crm]\ncron = \"0 9 1 1 *\"\nshell = \"true\"\n");
+    let differs = ctl.run(&["diff", "crm.toml"]);
+    assert_eq!(differs.code, 1, "{differs:?}");
+    assert!(differs.stdout.contains("+ jobs.crm") || differs.stdout.contains("crm"), "{differs:?}");
+    ctl.run(&["apply", "crm.toml"]).good();
+    assert_eq!(scene.get("viewer", "/v1/jobs/crm").status, 200);
+    written(ctl.home(), "bad.toml", "[jobs.crm]\ncron = \"99 9 1 1 *\"\nshell = \"true\"\n");
+    ctl.run(&["apply", "bad.toml"]).refused(78, &["bad.toml", "99"]);
+    ctl.run(&["apply", "missing.toml"]).refused(78, &["missing.toml", "cannot be read"]);
+    // These verbs need neither Redis nor the API.
+    let alone = Schedctl::alone().env("SCHEDD_API_URL", "http://127.0.0.1:1");
+    written(alone.home(), "crm.toml", "[jobs.crm]\ncron = \"0 9 1 1 *\"\nshell = \"true\"\n");
+    alone.run(&["check", "crm.toml"]).good();
+    alone.run(&["next", "--file", "crm.toml"]).good();
+}
+
+#[test]
+fn a_refusal_of_the_api_is_one_line_with_its_code() {
+    let scene = ApiScene::start("", JOBS);
+    scene.ctl("viewer").run(&["pause", "b"]).refused(1, &["the API at", "role viewer", "operator"]);
+    scene.ctl("admin").run(&["add", "--in", "1h", "--", "true"]).refused(1, &["define = true"]);
+    scene.ctl("worker").run(&["list"]).refused(1, &["role worker"]);
+    scene.ctl("expired").run(&["list"]).refused(2, &["expired", "--token-file"]);
+    scene.ctl("admin").run(&["top"]).refused(2, &["top", "--api"]);
+    scene
+        .ctl("admin")
+        .run(&["list", "--api", "ftp://x"])
+        .refused(2, &["--api", "ftp://x", "https://"]);
+    scene
+        .ctl("admin")
+        .run(&["list", "--redis", "redis://x", "--api", "http://x"])
+        .refused(2, &["--redis"]);
+    let nobody = Schedctl::alone().env("SCHEDD_API_URL", "http://127.0.0.1:1");
+    nobody.run(&["list"]).refused(69, &["the API at http://127.0.0.1:1", "reached"]);
+    nobody.run(&["list", "--token-file", "none"]).refused(2, &["--token-file none", "read"]);
+    // A flag that names a Redis is stronger than the variable.
+    nobody.run(&["list", "--redis", &scene.redis.url()]).good();
+}
