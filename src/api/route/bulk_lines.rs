@@ -30,9 +30,8 @@ pub(super) fn add_lines(
         form: ResultForm::JsonLines(|failure| ApiProblem::of_error(&failure.json()).document()),
     };
     if lines.replaces && lines.if_absent {
-        return Err(ApiProblem::bad_request(
-            "found replace and if_absent together, wanted one of them",
-        ));
+        let detail = "found replace and if_absent together, wanted one of them";
+        return Err(ApiProblem::invalid(detail, Vec::new()));
     }
     let (sender, pieces) = output_pieces();
     let form = OutputForm { is_json: true, is_quiet: true, ..OutputForm::default() };

@@ -61,8 +61,8 @@ impl GivenParameters {
                 (ParamKind::Switch, Value::Bool(true)) => {
                     given.put(parameter, "true".to_owned())?;
                 }
-                (ParamKind::Number, Value::Number(number)) if is_number(&number.to_string()) => {
-                    given.put(parameter, number.to_string())?;
+                (ParamKind::Number, Value::Number(number)) if is_number(&whole(number)) => {
+                    given.put(parameter, whole(number))?;
                 }
                 (ParamKind::Text | ParamKind::Texts, Value::String(text)) => {
                     given.put(parameter, text.clone())?;
@@ -80,7 +80,9 @@ impl GivenParameters {
 
     fn put(&mut self, parameter: &'static Parameter, text: String) -> Result<(), ApiProblem> {
         if text.contains('\0') {
-            return Err(wrong(parameter.name, "the character NUL", "a text without it"));
+            let detail =
+                format!("{}: found the character NUL, wanted a text without it", parameter.name);
+            return Err(ApiProblem::invalid(detail, Vec::new()));
         }
         let is_multiple = matches!(parameter.kind, ParamKind::Texts | ParamKind::Settings);
         match self.0.iter_mut().find(|(known, _)| known.name == parameter.name) {
@@ -136,6 +138,12 @@ fn wrong(name: &str, found: &str, wanted: &str) -> ApiProblem {
 
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.len() <= 18 && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Returns the text of a number; that of `3.0` is `3`, because JSON has only one kind of number.
+fn whole(number: &serde_json::Number) -> String {
+    let text = number.to_string();
+    text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }
 
 /// Returns a JSON value for a message, at most 100 characters of it.

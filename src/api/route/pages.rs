@@ -18,13 +18,18 @@ const MOST_ITEMS: usize = 1_000;
 /// Returns the page of jobs that the parameters select.
 pub(super) async fn jobs(store: &Store, given: &GivenParameters) -> Result<Response, ApiProblem> {
     let wanted = wanted_jobs(&given.flags(), given.text("prefix"))?;
-    Ok(page(job_page(store, &wanted, given.text("cursor"), limit(given)?).await.map_err(problem)?))
+    Ok(page(job_page(store, &wanted, cursor(given), limit(given)?).await.map_err(problem)?))
 }
 
 /// Returns the page of runs that the parameters select.
 pub(super) async fn runs(store: &Store, given: &GivenParameters) -> Result<Response, ApiProblem> {
     let wanted = wanted_runs(&given.flags(), given.text("job"))?;
-    Ok(page(run_page(store, &wanted, given.text("cursor"), limit(given)?).await.map_err(problem)?))
+    Ok(page(run_page(store, &wanted, cursor(given), limit(given)?).await.map_err(problem)?))
+}
+
+/// Returns the cursor of the page. An empty text is the cursor of the first page.
+fn cursor(given: &GivenParameters) -> Option<&str> {
+    given.text("cursor").filter(|cursor| !cursor.is_empty())
 }
 
 fn limit(given: &GivenParameters) -> Result<usize, ApiProblem> {

@@ -221,7 +221,7 @@ fn a_link_signs_a_browser_in_once_and_revoking_its_token_ends_the_session() {
 }
 
 #[test]
-fn values_that_may_be_secret_are_hidden_from_viewers_and_the_audit_log_names_the_token() {
+fn viewers_see_no_secret_values_and_the_audit_log_names_the_token() {
     let jobs = "[jobs.a]\nshell = \"true\"\nenv = { WORD = \"hush1\" }\nstdin = \"hush2\"\n\
         on_failure = { http = { url = \"http://127.0.0.1:1/\", headers = { X-Odd = \"hush3\" }, body = \"hush4\" } }\n\
         [jobs.b]\nhttp = { url = \"http://127.0.0.1:1/\", headers = { X-Odd = \"hush5\" }, body = \"hush6\" }\n";
