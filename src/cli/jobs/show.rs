@@ -245,7 +245,9 @@ fn job_text(
     }
     if let Ok(Definition { spec, timetable, .. }) = &job.definition {
         let zone = match spec.schedule {
-            Schedule::Every(_) | Schedule::Delay(_) | Schedule::Manual => String::new(),
+            Schedule::Every(_) | Schedule::Delay(_) | Schedule::After(_) | Schedule::Manual => {
+                String::new()
+            }
             _ => format!(" ({})", timetable.zone().name()),
         };
         field("schedule", &format!("{}{zone}", job.schedule().unwrap_or_default()), console);

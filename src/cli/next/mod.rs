@@ -21,6 +21,7 @@ use crate::domain::time::duration::format_duration;
 use crate::domain::time::human_time::{Instant, parse_instant};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::{Zone, ZoneName};
+use crate::store::Store;
 
 pub(crate) use next_flags::NextArgs;
 use next_rows::{Coming, Style, comings, report};
@@ -30,6 +31,9 @@ use planned_times::Planned;
 const COUNT: u32 = 5;
 /// The number of times shown for each job of a file if `-n` is not given.
 const COUNT_EACH: u32 = 1;
+
+/// The remark at the times of a job with parents.
+const OF_ROOT: &str = "time of the job at the top of the chain";
 
 /// The timetables whose times are to be printed, and the current time.
 struct Found {
@@ -233,10 +237,16 @@ async fn of_job(
     let store = connect(global, console).await?;
     let record = find_job(&store, name).await?;
     let now = store.now().await?;
-    let definition = definition_of(record)?;
+    let mut definition = definition_of(record)?;
+    let parents = definition.spec.schedule.parents().cloned();
+    if parents.is_some() {
+        let root = root_of(&store, name).await?;
+        definition = definition_of(find_job(&store, &root).await?)?;
+    }
     if definition.spec.schedule == Schedule::Manual {
+        let root = &definition.record.name;
         return Err(CliFailure::Invalid(format!(
-            "job {name} has no schedule, so it runs only by schedctl run {name}"
+            "job {root} has no schedule, so it runs only by schedctl run {root}"
         )));
     }
     if definition.spec.schedule.is_at_boot() && definition.timetable.first().is_none() {
@@ -260,8 +270,26 @@ async fn of_job(
         (_, Some(left)) => (definition.timetable.ending_after(now, left), None),
         (_, None) => (definition.timetable, None),
     };
+    let remark = if parents.is_some() { Some(OF_ROOT) } else { remark };
+    let mut rules = rules;
+    rules.extend(parents.map(|parents| {
+        format!("{name} runs {}; these are the times of {}", parents.text(), definition.record.name)
+    }));
     let planned = Planned { job: Some(name.clone()), timetable, remark, but_of: None };
     Ok(Found { planned: vec![planned], now, rules })
+}
+
+/// Returns the job at the top of the chain of `child`.
+pub(crate) async fn root_of(store: &Store, child: &JobName) -> Result<JobName, CliFailure> {
+    let graph = store.read_chains().await?;
+    let roots =
+        graph.judge().map_err(|(job, fault)| CliFailure::Failed(format!("job {job}: {fault}")))?;
+    let root = roots.get(child).map(|root| (*root).clone());
+    root.ok_or_else(|| {
+        CliFailure::Failed(format!(
+            "the parents of job {child} are not listed in Redis: schedctl doctor --fix lists them"
+        ))
+    })
 }
 
 /// Returns the timetables of a file's jobs as if the file were applied now.

@@ -461,7 +461,7 @@ fn plan_of(record: &JobRecord, now: UnixMillis) -> (PlannedRun, Option<String>) 
     let plan = match definition.spec.schedule {
         // Only the instances of the job have runs.
         _ if definition.spec.is_on_each_node() => PlannedRun::Nothing,
-        Schedule::Manual => PlannedRun::Nothing,
+        Schedule::Manual | Schedule::After(_) => PlannedRun::Nothing,
         Schedule::At(_) => PlannedRun::Once,
         Schedule::Delay(_) if !definition.is_used_up() => PlannedRun::AfterEnd,
         _ if definition.next_after(now).is_some() => PlannedRun::Recurring,

@@ -119,6 +119,7 @@ scripts! {
     OPEN_GATE "open_gate";
     PAUSE_JOB "pause_job";
     PLANT_BACKFILL "plant_backfill";
+    PLANT_CHILD "plant_child";
     PLANT_MANUAL "plant_manual";
     PLANT_NOTICE "plant_notice";
     PLANT_REBOOT "plant_reboot";
