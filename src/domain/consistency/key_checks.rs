@@ -256,7 +256,15 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
         "gate_timers" => Gate::from_name(member)
             .map(|_| Member::Other)
             .ok_or_else(|| "the entry is not a gate (KIND:NAME)".to_owned()),
-        "not_while" | "not_while_recent" | "chains" => {
+        "chains" => {
+            let pair = member.split_once(' ').and_then(|(parent, child)| {
+                parent.parse::<JobName>().ok()?;
+                child.parse().ok()
+            });
+            pair.map(Member::Job)
+                .ok_or_else(|| "the entry is not a parent and its child (JOB JOB)".to_owned())
+        }
+        "not_while" | "not_while_recent" => {
             let parts = member
                 .split_once(' ')
                 .filter(|(a, b)| a.parse::<JobName>().is_ok() && b.parse::<JobName>().is_ok());

@@ -107,6 +107,7 @@ scripts! {
     LIST_JOB_GATES "list_job_gates";
     LIST_DUE "list_due";
     RECORD_SERVER "record_server";
+    REPAIR_CHAIN "repair_chain";
     REPAIR_COUNTS "repair_counts";
     REPAIR_GATE "repair_gate";
     REPAIR_JOB "repair_job";

@@ -118,6 +118,7 @@ pub(super) fn facts(subject: Subject) -> Facts {
         making_up: 0,
         made_up_by: None,
         nodes: vec![node("n1", &[])],
+        chain: None,
         blockers: Vec::new(),
     }
 }
@@ -144,6 +145,7 @@ pub(super) fn fresh() -> RunFacts {
         passed: None,
         handed_back: None,
         skipped: None,
+        parents: Vec::new(),
         late_notices: Vec::new(),
         run,
     }
