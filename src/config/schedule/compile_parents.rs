@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use super::compile_schedule::SCHEDULE;
 use crate::config::syntax::problem::{Problems, nearest, quoted};
 use crate::config::syntax::reader::{Spot, TableReader};
 use crate::domain::name::names::JobName;
@@ -15,10 +14,15 @@ const KEYS: [&str; 4] = ["after", "after_any", "after_failed", "after_finished"]
 const EXAMPLE: &str = "extract";
 
 /// Notes a fault for a table that has parents beside a schedule, or two rules for its parents.
-/// Returns true if the table has such a fault.
-pub(super) fn refuse_parents_beside(table: &TableReader<'_>, problems: &mut Problems) -> bool {
+/// `schedule` are the keys that give a job its schedule or parents. Returns true if the table has
+/// such a fault.
+pub(super) fn refuse_parents_beside(
+    table: &TableReader<'_>,
+    schedule: &[&'static str],
+    problems: &mut Problems,
+) -> bool {
     let Some(key) = KEYS.into_iter().find(|key| table.get(key).is_some()) else { return false };
-    let others = SCHEDULE.iter().chain(&["in"]).copied();
+    let others = schedule.iter().chain(&["in"]).copied();
     let other = others.filter(|other| *other != key).find_map(|key| Some((key, table.get(key)?)));
     let Some((other, spot)) = other else { return false };
     let why = if KEYS.contains(&other) {

@@ -55,7 +55,7 @@ pub(crate) fn compile_schedule(
 ) -> Option<Schedule> {
     let given: Vec<&str> =
         SCHEDULE.iter().chain(&["in"]).copied().filter(|key| table.get(key).is_some()).collect();
-    if refuse_parents_beside(table, problems) {
+    if refuse_parents_beside(table, SCHEDULE, problems) {
         return None;
     }
     if let [_, second, ..] = given.as_slice()

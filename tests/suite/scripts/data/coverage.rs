@@ -319,6 +319,21 @@ const TESTS: &[(&str, &str, &str)] = &[
     ),
     ("plant_backfill", "unknown", "of_a_job_that_is_gone_nothing_is_made_up_for"),
     ("plant_backfill", "stale", "only_the_first_that_waits_is_planted_in_the_queue_its_job_has"),
+    (
+        "repair_chain",
+        "repaired",
+        "links_and_occurrences_that_disagree_with_the_definition_are_repaired",
+    ),
+    (
+        "repair_chain",
+        "sound",
+        "links_and_occurrences_that_disagree_with_the_definition_are_repaired",
+    ),
+    (
+        "repair_chain",
+        "stale",
+        "links_and_occurrences_that_disagree_with_the_definition_are_repaired",
+    ),
     ("plant_child", "planted", "a_child_runs_once_when_all_parents_have_succeeded"),
     ("plant_child", "awaits", "a_child_runs_once_when_all_parents_have_succeeded"),
     ("plant_child", "skipped", "a_child_that_is_skipped_ends_its_own_children_too"),

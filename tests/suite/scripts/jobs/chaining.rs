@@ -1,12 +1,13 @@
 //! `plant_child`, and what asks for it: each end of a parent is given to its children once, and a child runs once an occurrence.
 
+use schedd::domain::consistency::ChainPlaces;
 use schedd::domain::job::job_spec::Overlap;
 use schedd::domain::name::names::RunId;
 use schedd::domain::queue::lane::Lane;
 use schedd::domain::run::run_state::RunState;
 use schedd::store::{
-    ApplyOrder, ChainEndRecord, ChildReply, Claim, RetryReply, SkipOrder, SkipReply, StopRunning,
-    Store, Verdict,
+    ApplyOrder, ChainEndRecord, ChildReply, Claim, JobRecord, MendReply, RetryReply, SkipOrder,
+    SkipReply, StopRunning, Store, Verdict,
 };
 
 use crate::scripts::jobs::removing::removal;
@@ -292,4 +293,38 @@ async fn a_child_is_claimed_by_its_overlap_rule_and_not_as_late() {
     world.claim(90_001, &order).await;
     assert_eq!(world.run(&run_of("a", 1000)).await.reason.as_deref(), Some("overlap"));
     world.assert_sound();
+}
+
+#[tokio::test]
+async fn links_and_occurrences_that_disagree_with_the_definition_are_repaired() {
+    let world = World::new();
+    world.plant("root", 0).await;
+    add(&world, "a", "after root").await;
+    let record = world.job("a").await;
+    let facts = |strays: &[RunId]| ChainPlaces {
+        name: name("a"),
+        wanted: "after root".to_owned(),
+        stored: String::new(),
+        listed: [name("gone")].into(),
+        strays: strays.to_vec(),
+    };
+    let repair = async |record: &JobRecord, facts: &ChainPlaces| {
+        world.store.repair_chain(Some(record), facts).await.unwrap()
+    };
+    assert_eq!(repair(&record, &facts(&[])).await, MendReply::Sound);
+    let _: i64 = world.raw("DEL", "chains", &[]);
+    let _: i64 = world.raw("ZADD", "chains", &["0", "gone a"]);
+    let _: i64 = world.raw("HDEL", "job:a", &["after"]);
+    let id = run_of("a", 0).to_string();
+    let occurrence = id.split_once('@').unwrap().1;
+    let _: i64 = world.raw("HSET", "chain:a", &[occurrence, "{}"]);
+    let _: i64 = world.raw("HSET", &format!("run:{id}"), &["state", "succeeded"]);
+    let reply = repair(&record, &facts(&[run_of("a", 0), run_of("a", 9)])).await;
+    let MendReply::Mended(done) = reply else { panic!("{reply:?}") };
+    assert_eq!(done.len(), 4, "{done:?}");
+    let links: Vec<String> = world.raw("ZRANGE", "chains", &["0", "-1"]);
+    assert_eq!(links, ["root a"]);
+    assert_eq!(world.raw::<i64>("EXISTS", "chain:a", &[]), 0);
+    let _: i64 = world.raw("HSET", "job:a", &["rev", "7"]);
+    assert_eq!(repair(&record, &facts(&[])).await, MendReply::Stale);
 }

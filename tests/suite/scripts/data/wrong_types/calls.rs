@@ -1,6 +1,6 @@
 //! One call of each script, in a world where it has something to do.
 
-use schedd::domain::consistency::{CountFacts, PlannedRun, RunPlace};
+use schedd::domain::consistency::{ChainPlaces, CountFacts, PlannedRun, RunPlace};
 use schedd::domain::job::job_spec::{Delivery, Overlap};
 use schedd::domain::job::unique_rule::Second;
 use schedd::domain::name::names::RunId;
@@ -198,6 +198,16 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
             let end = chain_end.as_ref().unwrap();
             let mut replies = store.plant_children(&[(end, Lane::default_lane())]).await?;
             format!("{:?}", replies.remove(0)?)
+        }
+        "repair_chain" => {
+            let facts = ChainPlaces {
+                name: job.name.clone(),
+                wanted: "after b".to_owned(),
+                stored: String::new(),
+                listed: [].into(),
+                strays: vec![run.clone()],
+            };
+            format!("{:?}", store.repair_chain(Some(job), &facts).await?)
         }
         "plant_notice" => {
             let order = NoticeOrder { definition: Some("{}".to_owned()), tz: "UTC".to_owned() };

@@ -56,7 +56,7 @@ fn is_only_passed_over(script: &str, name: &str) -> bool {
         )
         || matches!(
             (script, name),
-            ("queue_backfill" | "quarantine_run", "run")
+            ("queue_backfill" | "quarantine_run" | "repair_chain", "run")
                 | ("forget_lanes", "due")
                 | ("forget_nodes", "node" | "source" | "declared")
         )
