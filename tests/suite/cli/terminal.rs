@@ -7,8 +7,8 @@ use schedd::domain::run::run_state::RunState;
 use super::Bench;
 use crate::support::ctl::Schedctl;
 
-const VERBS: [&str; 17] = [
-    "add", "list", "cancel", "show", "history", "logs", "next", "describe", "run", "rerun",
+const VERBS: [&str; 18] = [
+    "add", "list", "cancel", "show", "history", "logs", "next", "describe", "graph", "run", "rerun",
     "backfill", "pause", "resume", "check", "stats", "top", "nodes",
 ];
 
@@ -195,6 +195,7 @@ fn no_verb_minds_a_reader_that_has_gone() {
         &["nodes"],
         &["queues"],
         &["groups"],
+        &["graph"],
         &["data-loss"],
         &["doctor"],
         &["pause", "a"],

@@ -32,6 +32,9 @@ pub(crate) fn judge(expect: Expect<'_>) {
     let child = w.evidence.attempts.iter_mut().find(|attempt| attempt.run.id == id(20)).unwrap();
     child.began = at(26);
     (child.last_sign, child.ended) = (at(27), Some((at(27), 0)));
+    let recorded =
+        w.evidence.history.iter_mut().find(|recorded| recorded.run.id == id(20)).unwrap();
+    recorded.finished = Some(at(27) + 5_000);
     expect("a child that began long after its parent", &w.evidence, &[Verdict::Late]);
 }
 

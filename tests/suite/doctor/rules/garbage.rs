@@ -53,6 +53,7 @@ static FIELDS: [(&str, &str, &str, Judged); 20] = [
     ("queue_state:default", "tat", "garbage", Unreadable),
     ("group:g", "mode", "garbage", Unreadable),
     ("ledger_before:a", "failed", "garbage", Unreadable),
+    ("chain:a", "5", "garbage", Unreadable),
     ("gate:group:g", "turn", "No Job", Unreadable),
     ("unique:k", "job", "No Job", By("extra:unique")),
 ];
