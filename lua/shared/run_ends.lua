@@ -119,14 +119,16 @@ end
 
 -- Adds the end of a run to `chain_ends`, once for each child of its job. Any node then gives the
 -- end to the child (plant_child.lua).
--- A rerun is no part of a chain, nor is a manual run of a job that has parents itself.
+-- A rerun is no part of a chain, nor is a manual run of a job that has parents itself. A regular run
+-- of such a job always is, also if a journal restored its end and its record names no parents.
 -- The number of entries is not limited, because each of them may be the end for which a child
 -- waits. The configuration limits the children of a job.
 local function note_chain_end(k, id, state, reason, now)
   local children = children_of(k.chains, string.match(id, '^[^@]*'), -1)
   if not children[1] or string.find(id, '~rerun%w%w%w%w%w%w$') then return end
   local run = redis.call('HMGET', k.run, 'parents', 'retried_at', 'planted_again', unpack(CHAIN_FIELDS))
-  if not run[1] and (redis.call('HGET', k.job, 'after') or '') ~= '' then return end
+  local is_by_hand = string.find(id, '~', 1, true) and not string.find(id, '~backfill', 1, true)
+  if is_by_hand and not run[1] and (redis.call('HGET', k.job, 'after') or '') ~= '' then return end
   local ended = {run = id, state = state, reason = reason, at = int(now)}
   -- A child whose record is gone got an earlier end of this run before.
   if run[2] or run[3] then ended.again = '1' end

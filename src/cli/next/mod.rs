@@ -1,5 +1,6 @@
 //! `next`: the next times of a job, of all jobs of a file, or of an expression.
 
+mod chain_times;
 mod next_flags;
 mod next_rows;
 mod planned_times;
@@ -21,8 +22,9 @@ use crate::domain::time::duration::format_duration;
 use crate::domain::time::human_time::{Instant, parse_instant};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::{Zone, ZoneName};
-use crate::store::Store;
 
+pub(crate) use chain_times::root_of;
+use chain_times::{OF_ROOT, roots_in};
 pub(crate) use next_flags::NextArgs;
 use next_rows::{Coming, Style, comings, report};
 use planned_times::Planned;
@@ -31,9 +33,6 @@ use planned_times::Planned;
 const COUNT: u32 = 5;
 /// The number of times shown for each job of a file if `-n` is not given.
 const COUNT_EACH: u32 = 1;
-
-/// The remark at the times of a job with parents.
-const OF_ROOT: &str = "time of the job at the top of the chain";
 
 /// The timetables whose times are to be printed, and the current time.
 struct Found {
@@ -279,19 +278,6 @@ async fn of_job(
     Ok(Found { planned: vec![planned], now, rules })
 }
 
-/// Returns the job at the top of the chain of `child`.
-pub(crate) async fn root_of(store: &Store, child: &JobName) -> Result<JobName, CliFailure> {
-    let graph = store.read_chains().await?;
-    let roots =
-        graph.judge().map_err(|(job, fault)| CliFailure::Failed(format!("job {job}: {fault}")))?;
-    let root = roots.get(child).map(|root| (*root).clone());
-    root.ok_or_else(|| {
-        CliFailure::Failed(format!(
-            "the parents of job {child} are not listed in Redis: schedctl doctor --fix lists them"
-        ))
-    })
-}
-
 /// Returns the timetables of a file's jobs as if the file were applied now.
 fn of_file(file: &Path) -> Result<Found, CliFailure> {
     let now = own_now()?;
@@ -300,7 +286,11 @@ fn of_file(file: &Path) -> Result<Found, CliFailure> {
         CliFailure::Config(error.rendered(Rendering::Lines).lines().map(str::to_owned).collect())
     })?;
     let mut planned = Vec::new();
-    for (name, job) in &*config.jobs {
+    let roots = roots_in(&config.jobs);
+    for name in config.jobs.keys() {
+        // A child has the times of the job at the top of its chain.
+        let root = roots.get(name).unwrap_or(name);
+        let Some(job) = config.jobs.get(root) else { continue };
         let spec = job.spec().map_err(|error| CliFailure::Failed(error.to_string()))?;
         let zone = spec
             .tz
@@ -321,8 +311,9 @@ fn of_file(file: &Path) -> Result<Found, CliFailure> {
         };
         let schedule = match spec.schedule {
             Schedule::Delay(delay) => Schedule::At(now.saturating_add(delay)),
-            schedule => schedule.for_job(name, spec.dst),
+            schedule => schedule.for_job(root, spec.dst),
         };
+        let remark = if root == name { remark } else { Some(OF_ROOT) };
         let but_of = schedule.without_every().filter(|_| remark.is_some());
         let but_of = but_of.map(|others| Timetable::shaped(others, &spec.shape, zone.clone(), now));
         let timetable = Timetable::shaped(schedule, &spec.shape, zone, now);

@@ -3,7 +3,7 @@
 use crate::domain::explain::{ChainFacts, Facts, Subject};
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::schedule::chain::parents::Parents;
-use crate::store::{RunRecord, Store, StoreError};
+use crate::store::{JobRecord, RunRecord, Store, StoreError};
 
 /// Returns the occurrence that waits for parents: the occurrence that the user asks about, or the
 /// newest for a question about the job. Returns `None` if there is none, or the job has no parents.
@@ -31,4 +31,21 @@ pub(super) async fn read_chain(
         |record: Result<Option<RunRecord>, _>| record.ok().flatten().map(|record| record.state);
     let awaited = left.into_iter().cloned().zip(records.into_iter().map(state)).collect();
     Ok(Some(ChainFacts { run, ends, awaited }))
+}
+
+/// Returns the parents of the job that no longer exist.
+pub(super) async fn lost_parents(store: &Store, facts: &Facts) -> Result<Vec<JobName>, StoreError> {
+    let parents = facts.definition().and_then(|(spec, _)| spec.schedule.parents());
+    let names: Vec<JobName> =
+        parents.map_or_else(Vec::new, |parents| parents.jobs.iter().cloned().collect());
+    if names.is_empty() {
+        return Ok(names);
+    }
+    let records = store.read_jobs(&names).await?;
+    let is_lost = |record: &Result<Option<JobRecord>, StoreError>| match record {
+        Ok(record) => record.as_ref().is_none_or(|record| !record.is_live()),
+        Err(_) => false,
+    };
+    let pairs = names.into_iter().zip(&records);
+    Ok(pairs.filter(|(_, record)| is_lost(record)).map(|(name, _)| name).collect())
 }

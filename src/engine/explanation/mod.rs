@@ -117,9 +117,11 @@ pub async fn gather(
         made_up_by: None,
         nodes: Vec::new(),
         chain: None,
+        lost_parents: Vec::new(),
         blockers: Vec::new(),
     };
     facts.chain = chain_reader::read_chain(store, &facts).await?;
+    facts.lost_parents = chain_reader::lost_parents(store, &facts).await?;
     let found_at = match &facts.subject {
         Subject::Job { open, .. } => open.first().map_or(now, |run| run.run.due()),
         _ => facts.run().map(|run| run.run.due()).or_else(|| facts.at()).unwrap_or(now),

@@ -8,8 +8,8 @@ use super::Bench;
 use crate::support::ctl::Schedctl;
 
 const VERBS: [&str; 18] = [
-    "add", "list", "cancel", "show", "history", "logs", "next", "describe", "graph", "run", "rerun",
-    "backfill", "pause", "resume", "check", "stats", "top", "nodes",
+    "add", "list", "cancel", "show", "history", "logs", "next", "describe", "graph", "run",
+    "rerun", "backfill", "pause", "resume", "check", "stats", "top", "nodes",
 ];
 
 #[test]

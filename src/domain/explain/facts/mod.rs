@@ -60,6 +60,8 @@ pub struct Facts {
     pub nodes: Vec<NodeFacts>,
     /// The occurrence that waits for parents. `None` if the subject waits for none.
     pub chain: Option<ChainFacts>,
+    /// The parents of the job that no longer exist.
+    pub lost_parents: Vec<JobName>,
     /// The blockers of the ready run. For a job without a ready run, only the pause of its queue.
     pub blockers: Vec<Blocker>,
 }

@@ -2,6 +2,7 @@
 
 use crate::domain::explain::facts::{ChainFacts, Facts, RunFacts};
 use crate::domain::explain::finding::{Finding, Part};
+use crate::domain::name::names::JobName;
 use crate::domain::schedule::chain::chain_end::ParentEnd;
 use crate::domain::schedule::chain::parents::Parents;
 
@@ -13,6 +14,19 @@ pub(super) fn parents(parents: &Parents) -> Finding {
         parents.rule.condition()
     );
     Part::Planned.finding("parents", text)
+}
+
+/// Returns the finding that parents of the job no longer exist. Returns `None` if all exist.
+pub(super) fn lost_parents(facts: &Facts) -> Option<Finding> {
+    let names: Vec<&str> = facts.lost_parents.iter().map(JobName::as_str).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let text = format!(
+        "Of its parents, {} no longer exist, so the job does not run until they are added again or its parents are edited.",
+        names.join(", ")
+    );
+    Some(Part::Planned.finding("lost_parents", text))
 }
 
 /// Returns the finding for an occurrence that waits for parents, or `None`.

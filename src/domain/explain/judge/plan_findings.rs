@@ -204,6 +204,7 @@ fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Finding>) {
             None => schedule(facts, job, spec, timetable),
         },
     });
+    found.extend(chain_findings::lost_parents(facts));
     match (facts.name.instance(), &job.source) {
         (Some((defined, node)), _) => {
             let text = format!("This is job {defined} on node {node} (on = \"each-node\").");

@@ -119,6 +119,7 @@ pub(super) fn facts(subject: Subject) -> Facts {
         made_up_by: None,
         nodes: vec![node("n1", &[])],
         chain: None,
+        lost_parents: Vec::new(),
         blockers: Vec::new(),
     }
 }

@@ -91,15 +91,21 @@ pub fn in_words(schedule: &Schedule, of: PhraseOf<'_>) -> Vec<Phrase> {
 /// Returns the parents of a job as text, such as `when extract and load have succeeded`.
 fn after_words(parents: &Parents) -> String {
     let jobs = list(&parents.jobs.iter().map(ToString::to_string).collect::<Vec<_>>());
-    let (have, them) =
-        if parents.jobs.len() == 1 { ("has", "it") } else { ("have", "at least one of them") };
+    if parents.jobs.len() == 1 {
+        return match parents.rule {
+            ParentRule::Succeeded | ParentRule::AnySucceeded => {
+                format!("when {jobs} has succeeded")
+            }
+            ParentRule::AnyFailed => format!("when {jobs} has failed"),
+            ParentRule::Ended => format!("when {jobs} has ended"),
+        };
+    }
+    let one = "ended and at least one of them has";
     match parents.rule {
-        ParentRule::Succeeded => format!("when {jobs} {have} succeeded"),
-        ParentRule::AnySucceeded => {
-            format!("when {jobs} {have} ended and {them} has succeeded")
-        }
-        ParentRule::AnyFailed => format!("when {jobs} {have} ended and {them} has failed"),
-        ParentRule::Ended => format!("when {jobs} {have} ended"),
+        ParentRule::Succeeded => format!("when {jobs} have succeeded"),
+        ParentRule::AnySucceeded => format!("when {jobs} have {one} succeeded"),
+        ParentRule::AnyFailed => format!("when {jobs} have {one} failed"),
+        ParentRule::Ended => format!("when {jobs} have ended"),
     }
 }
 

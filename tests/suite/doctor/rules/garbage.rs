@@ -24,7 +24,7 @@ use Judged::{By, Free, Unreadable};
 const MEMBER: &str = "\u{1} garbage";
 
 /// Of each hash a field and what is written there.
-static FIELDS: [(&str, &str, &str, Judged); 20] = [
+static FIELDS: [(&str, &str, &str, Judged); 21] = [
     ("stop_requests", "No Run", "cancelled", Unreadable),
     ("counters", "succeeded", "garbage", Unreadable),
     ("queues", "default", "garbage", Unreadable),
