@@ -142,7 +142,7 @@ pub(crate) async fn dispatch(args: CliArgs, console: &mut Console) -> Result<u8,
     match args.verb {
         Verb::Add(args) => add(global, &args, console).await,
         Verb::List(args) => list(global, &args, console).await,
-        Verb::Show(args) => show(global, &args, console).await,
+        Verb::Show(args) => Box::pin(show(global, &args, console)).await,
         Verb::History(args) => history(global, &args, console).await,
         Verb::Explain(args) => Box::pin(explain(global, &args, console)).await,
         Verb::Logs(args) => logs(global, &args, console).await,

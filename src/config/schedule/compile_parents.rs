@@ -37,15 +37,18 @@ pub(super) fn refuse_parents_beside(
     true
 }
 
-/// Compiles the parents in `table`. Returns `None` if the table names no parents, and `Some(None)`
-/// if a fault was noted.
+/// Returns the rule of the parents that `table` names, and the place of their names. Returns `None`
+/// if the table names no parents.
+pub(super) fn parents_in<'t>(table: &TableReader<'t>) -> Option<(ParentRule, Spot<'t>)> {
+    ParentRule::ALL.into_iter().find_map(|(rule, key)| Some((rule, table.get(key)?)))
+}
+
+/// Compiles the parents at `spot`. Returns `None` if a fault was noted.
 pub(super) fn compile_parents(
-    table: &TableReader<'_>,
+    (rule, spot): &(ParentRule, Spot<'_>),
     problems: &mut Problems,
-) -> Option<Option<Parents>> {
-    let (rule, spot) =
-        ParentRule::ALL.into_iter().find_map(|(rule, key)| Some((rule, table.get(key)?)))?;
-    Some(compile_names(&spot, problems).map(|jobs| Parents { rule, jobs }))
+) -> Option<Parents> {
+    compile_names(spot, problems).map(|jobs| Parents { rule: *rule, jobs })
 }
 
 fn compile_names(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeSet<JobName>> {

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::clock_choice::ClockChoice;
-use super::compile_parents::{compile_parents, refuse_parents_beside};
+use super::compile_parents::{compile_parents, parents_in, refuse_parents_beside};
 use crate::config::key::json_sheet::{Sheet, text_or_list};
 use crate::config::syntax::problem::{Problems, one_of, quoted};
 use crate::config::syntax::reader::{DurationBounds, Spot, TableReader};
@@ -81,8 +81,8 @@ pub(crate) fn compile_schedule(
     if let Some(spot) = table.get("delay") {
         schedule = spot.duration(&EVERY, problems).map(Schedule::Delay);
     }
-    if let Some(parents) = compile_parents(table, problems) {
-        schedule = parents.map(Schedule::After);
+    if let Some(named) = parents_in(table) {
+        schedule = compile_parents(&named, problems).map(Schedule::After);
     }
     if let Some(spot) = table.get("schedules") {
         schedule = compile_several(&spot, clock, problems);

@@ -298,10 +298,10 @@ fn parent_variables(ends: &[ParentEnd]) -> BTreeMap<String, String> {
     if ends.is_empty() {
         return BTreeMap::new();
     }
-    let json = serde_json::Value::from_iter(ends.iter().map(ParentEnd::to_json)).to_string();
+    let json: serde_json::Value = ends.iter().map(ParentEnd::to_json).collect();
     let states: Vec<String> = ends.iter().map(|end| format!("{}={}", end.job, end.state)).collect();
     BTreeMap::from([
-        ("SCHEDD_PARENTS".to_owned(), json),
+        ("SCHEDD_PARENTS".to_owned(), json.to_string()),
         ("SCHEDD_PARENT_STATES".to_owned(), states.join(" ")),
     ])
 }

@@ -187,7 +187,7 @@ impl Examination {
                     mended.push(Mended { finding: finding.clone(), done });
                 }
             }
-            for (at, done) in repair::mend(store, &self.lanes, &rest).await? {
+            for (at, done) in Box::pin(repair::mend(store, &self.lanes, &rest)).await? {
                 mended.extend(
                     rest.get(at).map(|finding| Mended { finding: (*finding).clone(), done }),
                 );

@@ -124,6 +124,7 @@ impl RunId {
     }
 
     /// Returns the id of the run of `job` that has the due time and the word of this run.
+    #[must_use]
     pub fn of_job(&self, job: JobName) -> Self {
         Self { job, ..self.clone() }
     }
