@@ -46,8 +46,8 @@ fn owed(view: &View<'_>, job: &Job, parent: &Recorded, findings: &mut Vec<Findin
         .iter()
         .filter_map(|attempt| attempt.ended.filter(|(_, code)| *code == 0).map(|(at, _)| at));
     let done: Option<Micros> = first.min();
-    if let (Some(first), Some(done)) = (attempts.first(), done)
-        && first.began < done
+    if let Some(first) = attempts.first()
+        && done.is_none_or(|done| first.began < done)
     {
         let what = format!("{id} began before its parent {} had succeeded", parent.run.id);
         findings.push(Finding::new(Verdict::Early, first.began, what, attempts));
