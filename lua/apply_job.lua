@@ -18,7 +18,7 @@
 --   the definition; the job if the definition names none), uniques:any, holder:any (the job that
 --   owns the unique key, as the caller read it, else the job), old_unique:any (the unique key that
 --   the job had, as the caller read it, else the job), notices, job_gates, schedule_versions,
---   backfill, backfills, deadlines
+--   backfill, backfills, deadlines, chains, chain_ends, chain
 -- Gates: the keys of the gates in the argument gates
 -- Args: now, job_name, definition, hash, rev (as the caller read it, or '' for a name that was
 --   free), kind (file or api), source_name, token, tz, lane, once (1 for a one-shot, else 0),
@@ -35,7 +35,7 @@
 --   caller read it, or ''), old_key (as the caller read it, or ''), old_queue (as the caller read
 --   it, or ''), notify (the notices and deadlines of the job's runs), gates (the gates of the old
 --   definition, if the new definition changes the gates or the schedule), gate_entry (the job's
---   entry in the index by first gate, or '')
+--   entry in the index by first gate, or ''), after (the rule and the parents of the job, or '')
 -- Reply created
 -- Reply updated
 -- Reply unchanged
@@ -189,6 +189,7 @@ local rev = int(math.max(whole(job[1], FENCE - 1) + 1, micros))
 count_change(k.nudge, 'jobs')
 set_not_while(k.not_while, k.not_while_recent, k.job, name, not_while)
 set_gate_entry(k.job_gates, k.job, gate_entry)
+set_parents(k, name, after)
 
 -- Writes the definition, and what an edit can change, to the job's record.
 local function set_job(fields)
@@ -238,7 +239,7 @@ if change ~= 'rest' and passed ~= '' and redis.call('EXISTS', k.passed_run) == 0
   local facts = add_range_fields(k.job, passed_last, passed_count,
     {'job', name, 'due', string.match(passed, '@(%d+)'), 'queue', lane, 'kind', 'regular', 'rev', rev})
   end_run({history = k.history, job_history = k.job_history, run = k.passed_run, counters = k.counters, job = k.job, notices = k.notices, nudge = k.nudge,
-    deadlines = k.deadlines}, passed, 'skipped', job[7] and 'paused' or 'missed', now, facts)
+    deadlines = k.deadlines, chains = k.chains, chain_ends = k.chain_ends}, passed, 'skipped', job[7] and 'paused' or 'missed', now, facts)
   if tonumber(passed_count) > 1 then add_to_counter(k.counters, 'skipped', tonumber(passed_count) - 1) end
 end
 local old = job[5]

@@ -6,7 +6,8 @@
 -- A repeated call replies `cancelled` again.
 -- Keys: run, job, jobs, due (of the run's lane), job_due (of the job's lane, which may contain a
 --   run that waited), open, waiting, stop_requests, history, job_history, finished, counters,
---   nudge, successor_run:any, catch_up, audit_log, manual, deadlines
+--   nudge, successor_run:any, catch_up, audit_log, manual, deadlines,
+--   chains, chain_ends
 -- Gates: the keys of the gates in the argument gates
 -- Args: now, id, job_name, due_ms, kind (regular or manual), rev (of the job, or ''), lane, reason,
 --   successor (the id of a run, or ''), successor_due, successor_ready, by (the user who asks for

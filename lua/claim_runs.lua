@@ -9,7 +9,7 @@
 -- runs that ended or began to wait in the first call.
 -- Keys: due, leases, fence, jobs, stop_requests, history, finished, counters, nudge, dead, running
 --   (of this queue), queue (its settings), queue_state, not_while, not_while_recent, notices,
---   deadlines, job_gates
+--   deadlines, job_gates, chains, chain_ends
 -- Keys of each item: run, job, open, waiting, job_history, job_due, successor_run, catch_up,
 --   job_dead, manual
 -- Gates: the keys of the gates in the argument gates
@@ -256,7 +256,7 @@ local claimed, slots = 0, tonumber(slots)
 local judged = {}
 
 local RUN_FIELDS = {'attempt', 'state', 'claim', 'fence', 'recoveries', 'failures', 'lease_end', 'unclear', 'claimed_before', 'waiting_for',
-  'places', 'came_at', 'ready', 'waited_from', 'rev', 'handed_back', 'ready_at', 'delivery', 'started_at', 'retried_at'}
+  'places', 'came_at', 'ready', 'waited_from', 'rev', 'handed_back', 'ready_at', 'delivery', 'started_at', 'retried_at', 'parents'}
 local JOB_FIELDS = {'rev', 'pending', 'ended', 'paused', 'once', 'started_count', 'notify', 'watched', 'skipped_behind', 'first_rev',
   'same_since', 'delay', 'queue', 'next_at', 'next_set_at'}
 
@@ -406,7 +406,9 @@ local function start(k, run, job, base, passed)
     redis.call('HDEL', k.run, 'delivery')
   end
   local from = math.max(tonumber(k.due_ms), job.held_until)
-  if run.is_unstarted and k.kind == 'regular' then notify_late(k, k.id, job.notify, from, run.started_at) end
+  -- A child may start only when its parents have ended, so it is late only after that time.
+  local could_start = run.parents and math.max(tonumber(run.came), from) or from
+  if run.is_unstarted and k.kind == 'regular' then notify_late(k, k.id, job.notify, could_start, run.started_at) end
   if run.begins then
     if job.watched ~= k.id then watch(k.deadlines, k.nudge, k.id, from, job.notify, true) end
     job.started = job.started + 1

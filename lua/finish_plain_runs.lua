@@ -2,12 +2,12 @@
 -- Ends the successful attempts of plain runs of one queue, with the effects that finish_run.lua
 -- would have.
 -- A plain run has no place at a gate, no request to stop it and no run that waits for it; its job
--- has no notices. The caller sends every other run to finish_run.lua.
+-- has no notices and no children. The caller sends every other run to finish_run.lua.
 -- Guard: the lease is in the set under this fence; the run's record has the same fence and has not
 -- ended.
 -- A repeated call ends nothing, because the leases are gone; finish_run.lua then answers.
 -- Keys: leases, jobs, stop_requests, history, finished, counters, nudge, deadlines, running (of
---   this queue), queue (its settings)
+--   this queue), queue (its settings), chains
 -- Keys of each item: run, job, open, waiting, job_history
 -- Args: now
 -- Args of each item: id, job_name, fence, reason, facts (of the attempt, as a JSON list of field,
@@ -23,6 +23,7 @@ for at = 1, item_count do
 end
 local leases = redis.call('ZMSCORE', k.leases, unpack(members))
 local has_stop_requests = redis.call('EXISTS', k.stop_requests) == 1
+local has_chains = redis.call('EXISTS', k.chains) == 1
 
 -- Returns the number of runs in the history of a job, and true if the job is a one-shot that ends
 -- with this run; nil if the run is not plain.
@@ -30,6 +31,7 @@ local function plain_run(k)
   local run = redis.pcall('HMGET', k.run, 'fence', 'state', 'places')
   if run[1] ~= k.fence or run[2] ~= 'running' or (run[3] or '') ~= '' then return end
   if has_stop_requests and redis.call('HEXISTS', k.stop_requests, k.id) == 1 then return end
+  if has_chains and children_of(k.chains, k.job_name, 1)[1] then return end
   local job = redis.pcall('HMGET', k.job, 'rev', 'delay', 'notify', 'skipped_behind', 'once', 'pending', 'paused_run', 'ended')
   if not job[1] or (job[2] or '') ~= '' or (job[3] or '') ~= '' or job[4] then return end
   if redis.pcall('ZCARD', k.waiting) ~= 0 or type(redis.pcall('ZCARD', k.open)) ~= 'number' then return end

@@ -7,7 +7,7 @@
 -- changes nothing.
 -- Keys: run, job, jobs, due (of the run's lane), job_due (of the job's lane as the caller read it),
 --   leases, open, waiting, stop_requests, history, job_history, finished, counters, nudge, dead,
---   job_dead, running (in the run's queue), queue (its settings), notices, deadlines, manual
+--   job_dead, running (in the run's queue), queue (its settings), notices, deadlines, manual, chains, chain_ends
 -- Gates: the keys of the gates in the argument gates
 -- Args: now, id, job_name, fence, verdict (a final state; retry (the attempt failed and is tried
 --   again); release (the run is handed back, and this is not an attempt); ask_later (no attempt,

@@ -4,7 +4,7 @@
 -- fence and has not ended, and the job is in the lane that the caller read.
 -- Keys: run, job, jobs, due (of the run's lane), job_due (of the job's lane), leases, open,
 --   waiting, stop_requests, history, job_history, finished, counters, nudge, dead, job_dead,
---   running (in the run's queue), queue (its settings), notices, deadlines, manual
+--   running (in the run's queue), queue (its settings), notices, deadlines, manual, chains, chain_ends
 -- Gates: the keys of the gates in the argument gates
 -- Args: now, id, job_name, fence, seen (the end of the lease while the caller watched it), verdict
 --   (retry, failed or lost), reason, past (the attempt's record as JSON), job_lane (as the caller

@@ -8,7 +8,7 @@
 --   open, stop_requests, source (the list of the job's source, for a file job), nudge, catch_up,
 --   waiting, audit_log, unique (the unique key of the job, as the caller read it; the job if it
 --   names none), uniques, job_gates, passed_run (the first run of the skipped range behind the
---   pending run, else the job), deadlines
+--   pending run, else the job), deadlines, chains, chain_ends, chain
 -- Gates: the keys of the gates in the argument gates
 -- Args: now, job_name, kind (file or api), rev, pending (as the caller read it), pending_due,
 --   source_name, running (stop (ask running runs to stop), or leave), reason, by (the user who asks
@@ -124,12 +124,13 @@ if passed ~= '' and redis.call('EXISTS', k.passed_run) == 0 then
   local facts = add_range_fields(k.job, passed_last, passed_count,
     {'job', name, 'due', string.match(passed, '@(%d+)'), 'queue', job[7] or '', 'kind', 'regular', 'rev', job[1]})
   end_run({run = k.passed_run, job = k.job, history = k.history, job_history = k.job_history, counters = k.counters,
-    deadlines = k.deadlines}, passed, 'skipped',
+    deadlines = k.deadlines, chains = k.chains, chain_ends = k.chain_ends, nudge = k.nudge}, passed, 'skipped',
     job[8] and 'paused' or 'missed', now, facts)
   if tonumber(passed_count) > 1 then add_to_counter(k.counters, 'skipped', tonumber(passed_count) - 1) end
 end
 redis.call('ZREM', k.jobs, name)
 set_gate_entry(k.job_gates, k.job, '')
+set_parents(k, name, '')
 if pending ~= '' then
   redis.call('ZREM', k.job_due, pending)
   unwatch_planned(k, pending)

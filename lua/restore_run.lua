@@ -14,7 +14,8 @@
 --   waiting, stop_requests, history, job_history, finished, counters, nudge, dead, job_dead,
 --   running, queue, notices, successor_run:any, catch_up, epoch, range_run (the record of the
 --   skipped range that counts the run, else the run), rest_run (the record for the rest of that
---   range, else the run), ledger:any, ledger_before:any, manual, deadlines
+--   range, else the run), ledger:any, ledger_before:any, manual, deadlines,
+--   chains, chain_ends
 -- Gates: the keys of the gates in the argument gates
 -- Args: now, read (the epoch of the data to which the run is restored), id, job_name, due_ms, lane,
 --   known (ended, or claimed (the run must not start again, and its end is unknown)), state,

@@ -5,7 +5,8 @@
 -- is not overwritten.
 -- A repeated call replies `already`.
 -- Keys: job, jobs, job_due, run (the first of the skipped range, else the paused run), history,
---   job_history, counters, nudge, planted_run:any, audit_log, open, schedule_versions, deadlines
+--   job_history, counters, nudge, planted_run:any, audit_log, open, schedule_versions, deadlines,
+--   chains, chain_ends
 -- Args: now, job_name, rev, paused_run (the id of a run, or ''), first (id of the first run of the
 --   skipped range), first_due, last_due (the last occurrence of the skipped range, or '' if nothing
 --   was skipped), count, planted (the id of the run to plan, or ''), planted_due, planted_ready, by

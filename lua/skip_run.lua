@@ -3,7 +3,7 @@
 -- Guard: the run is the job's pending run and in the due set; the job is at the given revision. If
 -- the run has a record, its state is scheduled.
 -- Keys: run, job, jobs, job_due, history, job_history, finished, counters, nudge,
---   successor_run:any, open, waiting, notices, deadlines
+--   successor_run:any, open, waiting, notices, deadlines, chains, chain_ends
 -- Args: now, id, job_name, due_ms, rev, lane, reason, last_due_ms (the last occurrence of the
 --   range), count (the number of occurrences in the range), successor (the id of a run, or ''),
 --   successor_due, successor_ready

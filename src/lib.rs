@@ -77,6 +77,13 @@
 //! like their job. So all other code treats an instance as any recurring job, and only `cli` shows
 //! the instances as one job.
 //!
+//! # Chains
+//!
+//! A job with parents (`after`) has no planned run. The script that ends a run writes an entry for
+//! each child of its job into `chain_ends`. The `engine::chains::chain_planter` of any node gives
+//! each entry to its child with `plant_child.lua`, which plans the child's run when all parents have
+//! ended. A child's run has the due time of the root, the job at the top of the chain.
+//!
 //! # The gates of a run
 //!
 //! A gate ([`domain::queue::gate`]) is a concurrency key, a group, or a job that must not run at

@@ -149,6 +149,22 @@ local function set_not_while(not_while, recent, job, job_name, text)
   redis.call('HSET', job, 'not_while', text)
 end
 
+-- Lists a job in `chains` with each of its parents, as `PARENT JOB`. `text` has the rule and the
+-- parents; '' removes the job and what it knows about ended parents.
+local function set_parents(k, job_name, text)
+  local old = redis.call('HGET', k.job, 'after') or ''
+  local named = {}
+  for parent in string.gmatch(string.match(text, ' .*$') or '', '%S+') do
+    named[parent] = true
+    redis.call('ZADD', k.chains, 0, parent .. ' ' .. job_name)
+  end
+  for parent in string.gmatch(string.match(old, ' .*$') or '', '%S+') do
+    if not named[parent] then redis.call('ZREM', k.chains, parent .. ' ' .. job_name) end
+  end
+  if text ~= '' then redis.call('HSET', k.job, 'after', text) elseif old ~= '' then redis.call('HDEL', k.job, 'after') end
+  if text == '' and old ~= '' then redis.call('UNLINK', k.chain) end
+end
+
 -- Lists a job with the first gate that its runs have to pass, as `LANE GATE JOB`; '' removes the
 -- entry. With this entry a node finds the job's runs behind runs of other gates.
 local function set_gate_entry(job_gates, job, text)

@@ -44,7 +44,7 @@ local function wrong_type(keys)
 end
 
 -- The counters in the key of the nudges, each of 32 bits: what changed, and the place of its counter.
-local CHANGES_COUNTED = {due = 0, lanes = 1, pools = 2, stop = 3, files = 4, notices = 5, jobs = 6, deadlines = 7}
+local CHANGES_COUNTED = {due = 0, lanes = 1, pools = 2, stop = 3, files = 4, notices = 5, jobs = 6, deadlines = 7, chains = 8}
 
 -- Counts a change. Each node reads the counters once a second, so it also sees a change whose
 -- message was lost, or that has no message. A key of another type must not stop the step that is

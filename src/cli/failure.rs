@@ -137,6 +137,7 @@ impl From<PlantingError> for CliFailure {
     fn from(error: PlantingError) -> Self {
         match error {
             PlantingError::Store(error) => error.into(),
+            PlantingError::Parents(..) => Self::Invalid(error.to_string()),
             PlantingError::Zone(error) => Self::Failed(error.to_string()),
             PlantingError::Contended(_) | PlantingError::NoLane { .. } => {
                 Self::Conflict(error.to_string())

@@ -20,6 +20,7 @@ use super::import::{IMPORT_HELP, ImportVerb, import};
 use super::jobs::check::{CheckArgs, check};
 use super::jobs::describe_verb::{DescribeArgs, describe};
 use super::jobs::export_verb::{ExportArgs, export};
+use super::jobs::graph_verb::{GraphArgs, graph};
 use super::jobs::pause_resume::{PauseArgs, To, switch};
 use super::jobs::show::{ShowArgs, show};
 use super::list::{ListArgs, list};
@@ -84,6 +85,8 @@ pub(crate) enum Verb {
     Next(NextArgs),
     /// Describe in words when a job runs or what a cron expression means
     Describe(DescribeArgs),
+    /// Draw the chains of jobs: which job runs after which
+    Graph(GraphArgs),
     /// Run a job now, in addition to its schedule
     Run(RunArgs),
     /// Run an ended run again, as a new run
@@ -146,12 +149,13 @@ pub(crate) async fn dispatch(args: CliArgs, console: &mut Console) -> Result<u8,
     match args.verb {
         Verb::Add(args) => add(global, &args, console).await,
         Verb::List(args) => list(global, &args, console).await,
-        Verb::Show(args) => show(global, &args, console).await,
+        Verb::Show(args) => Box::pin(show(global, &args, console)).await,
         Verb::History(args) => history(global, &args, console).await,
         Verb::Explain(args) => Box::pin(explain(global, &args, console)).await,
         Verb::Logs(args) => logs(global, &args, console).await,
         Verb::Next(args) => next(global, &args, console).await,
         Verb::Describe(args) => describe(global, &args, console).await,
+        Verb::Graph(args) => graph(global, &args, console).await,
         Verb::Run(args) => run(global, &args, console).await,
         Verb::Rerun(args) => rerun(global, &args, console).await,
         Verb::Backfill(args) => backfill(global, &args, console).await,

@@ -19,6 +19,7 @@
 //! `node_context.rs` has the handles that every loop uses. `wakeups.rs` wakes the loops after a
 //! change of the data in Redis.
 
+pub mod chains;
 pub mod dispatch;
 mod execution;
 pub mod explanation;

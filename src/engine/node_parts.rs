@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::chains::chain_planter;
 use super::dispatch::abandoned_claims::AbandonedClaims;
 use super::dispatch::definitions::ZoneReadings;
 use super::dispatch::node_limits::NodeLimits;
@@ -170,6 +171,7 @@ impl NodeParts {
             deadline_watch::run,
         );
         loops.spawn("notice planter", node(), notice_planter::run);
+        loops.spawn("chain planter", node(), chain_planter::run);
         let watch = BacklogWatch { node: node(), slots: self.slots.clone(), health: health() };
         loops.spawn("backlog watch", Arc::new(watch), backlog_watch::run);
         let recurring = Arc::new(RecurringJobs::default());

@@ -20,6 +20,8 @@ pub(crate) struct Wakeups {
     pub(crate) ticker: Arc<Notify>,
     /// Sent when a notice waits to be added to the due set.
     pub(crate) notice_planter: Notify,
+    /// Sent when a run ended for which children of its job wait.
+    pub(crate) chain_planter: Notify,
     /// Sent when the deadline of a run became the earliest deadline, or Redis' clock was set.
     pub(crate) deadline_watch: Notify,
     /// Sent when a job was added, edited or removed, so that a run may be due earlier.
@@ -64,6 +66,7 @@ impl Wakeups {
                 Change::Stop => self.lease_keeper.notify_one(),
                 Change::Files if last.is_some() => self.reconciler.notify_one(),
                 Change::Notices => self.notice_planter.notify_one(),
+                Change::Chains => self.chain_planter.notify_one(),
                 Change::Deadlines => self.deadline_watch.notify_one(),
                 Change::Jobs => {
                     self.job_changes.fetch_add(1, Ordering::Relaxed);

@@ -45,6 +45,8 @@ pub struct Attempt {
     pub by_redis: (UnixMillis, BootInstant),
     /// The payload of the notice, if this attempt delivers a notice.
     pub notice_facts: NoticeFacts,
+    /// The variables with the ends of the job's parents. Empty for a run that no parent started.
+    pub parents: BTreeMap<String, String>,
     /// The directory in which a process starts; `None` for the home of the user it runs as.
     pub cwd: Option<PathBuf>,
     /// The rules for starting a process.

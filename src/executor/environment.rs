@@ -50,6 +50,7 @@ impl Account {
                 .map(named)
                 .chain(own)
                 .chain(attempt.notice_facts.variables.clone())
+                .chain(attempt.parents.clone())
                 .chain(facts.into_iter().chain(result).map(named))
                 .collect(),
         )

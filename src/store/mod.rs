@@ -5,6 +5,7 @@
 //! [`StoreError`] is for unexpected failures. A caller may repeat a call after an error: scripts
 //! recognise a repeated call by its token, or find the change already made.
 
+mod chains;
 mod consistency;
 mod gates;
 mod history;
@@ -18,6 +19,7 @@ mod recovery;
 mod runs;
 pub mod server;
 
+pub use chains::chain_ends::{ChainEndRecord, ChildReply};
 pub use consistency::check_turn::{CheckNote, CheckTurn};
 pub use consistency::indexes::{IndexName, IndexPage};
 pub use consistency::inspection::{JobToInspect, Searched};

@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | `plan`, `jobs`, `sharing`, `schedule` | the meaning of a seed: jobs, what they share, faults, and due times by plain arithmetic |
 //! | `each_node` | the jobs that run on each node, and their instances |
+//! | `chain` | a chain of jobs, each after the one before it |
 //! | `small` | the node with few slots, and the runs it has to put in order |
 //! | `stage`, `grounds`, `proxy`, `http_store` | the nodes, their environment, their connections to Redis, and the store jobs write to |
 //! | `faults/` | one file for each family of faults, each with the harm its row may do to the promises |
@@ -63,6 +64,10 @@ struct Args {
     /// Run only jobs whose names begin with one of these
     #[arg(long, value_delimiter = ',')]
     jobs: Vec<String>,
+    /// Run only a chain of this number of jobs, each after the one before it
+    #[arg(long, value_name = "N", conflicts_with_all = ["soak", "redis_clock", "jobs"],
+        value_parser = clap::value_parser!(u64).range(2..=500))]
+    chain: Option<u64>,
     /// Keep the directory with all records
     #[arg(long)]
     verbose: bool,
@@ -109,13 +114,17 @@ fn main() -> ExitCode {
         let length = Duration::from_secs(args.seconds).saturating_sub(world::plan::RESTORING);
         return end(proof::redis_clock::run(seed, length, interrupted), &format!("seed={seed}"));
     }
-    let Args { faults, jobs, .. } = args;
+    let Args { faults, mut jobs, .. } = args;
+    if args.chain.is_some() {
+        jobs = vec![world::chain::CHAIN.to_owned()];
+    }
     let trial = proof::trial::Trial {
         seed,
         nodes: usize::try_from(args.nodes).unwrap(),
         length: Duration::from_secs(args.seconds).saturating_sub(world::plan::RESTORING),
         faults,
         jobs,
+        chain: usize::try_from(args.chain.unwrap_or(0)).unwrap(),
         keep: args.verbose,
         mode: if args.soak { proof::trial::Mode::Soak } else { proof::trial::Mode::Chaos },
     };

@@ -11,16 +11,43 @@ use crate::evidence::{Micros, Recorded, RunName, now};
 use crate::proof::soak;
 use crate::proof::soak::Usage;
 use crate::stage::{Interrupted, Stage, schedctl};
-use crate::world::jobs::head;
+use crate::world::chain::without_schedule;
+use crate::world::jobs::{Job, head};
 use crate::world::keys;
+use crate::world::plan::toml_of;
 
 /// The longest time that owed runs may take once nothing is wrong any more.
 pub(crate) const OWED: Duration = Duration::from_secs(60);
+/// The longest time in which all occurrences go through a chain once nothing is wrong any more.
+const CHAINED: Duration = Duration::from_secs(240);
 /// The growth of open files of a daemon or keeper that is no leak: connections are being replaced.
 const FILES: u64 = 30;
 /// The resident memory of a daemon (a debug build) and its keeper, in KiB, beyond which something
 /// leaks.
 const RESIDENT: u64 = 160 * 1024;
+
+/// Takes the schedule from the first job of a chain, and waits until all occurrences have gone
+/// through the chain. Returns when that began and when the nodes knew it. Does nothing without a
+/// chain.
+pub(crate) fn stop_chain(
+    stage: &Stage,
+    chain: &[Job],
+    lease: Micros,
+) -> Result<Option<(Micros, Micros)>, Interrupted> {
+    let Some(first) = chain.first() else { return Ok(None) };
+    let begun = now();
+    stage.write_jobs(&toml_of(&without_schedule(chain), stage.dir(), lease));
+    let mut connection = stage.redis().connection();
+    stage.wait(Duration::from_secs(30), || !keys::is_planned(&mut connection, &first.name))?;
+    let known = now();
+    // A run waits in none of the places of live runs between the end of its parent and its planting.
+    stage.wait(CHAINED, || {
+        keys::chain_ends(&mut connection) == 0
+            && keys::live(&mut connection).is_empty()
+            && keys::chain_ends(&mut connection) == 0
+    })?;
+    Ok(Some((begun, known)))
+}
 
 /// Removes all jobs of the file. Returns when that began and when it was done.
 pub(crate) fn stop_recurring(

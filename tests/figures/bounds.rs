@@ -81,6 +81,7 @@ async fn define(store: &Store) {
         lane: schedd::domain::queue::lane::Lane::default_lane(),
         notify: String::new(),
         not_while: std::collections::BTreeSet::new(),
+        after: String::new(),
         delay: None,
         max_runs: None,
         is_once: false,

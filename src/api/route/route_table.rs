@@ -179,6 +179,7 @@ pub(in crate::api) static ROUTES: &[Route] = &[
     route!(GET "/v1/nodes" VIEWER, Verb(&["nodes"]), [], "node" Items, "List the nodes"),
     route!(GET "/v1/stats" VIEWER, Verb(&["stats"]), [], "stats" Document, "Count jobs, runs and stored data"),
     route!(GET "/v1/data-loss" VIEWER, Verb(&["data-loss"]), [], "data loss" Items, "List the data losses of Redis"),
+    route!(GET "/v1/graph" VIEWER, Verb(&["graph"]), [], "chained job" Items, "List the chains: jobs that run after others"),
     route!(GET "/v1/doctor" VIEWER, Verb(&["doctor"]), [], "report" Document, "Check Redis, the nodes and all data"),
     route!(GET "/v1/events" VIEWER, Events, [], "" Other, "Follow what happens, as server-sent events"),
     route!(GET "/v1/openapi.json" VIEWER, OpenApi, [], "" Other, "Describe all routes (OpenAPI 3.1)"),

@@ -51,7 +51,7 @@ schedctl add [OPTIONS] -- COMMAND [ARG]...
 #[command(
     after_help = EXAMPLES,
     override_usage = USAGE,
-    group(ArgGroup::new("when").args(["in", "at", "cron", "every", "delay", "calendar", "rrule"])),
+    group(ArgGroup::new("when").args(["in", "at", "cron", "every", "delay", "calendar", "rrule", "after", "after-any", "after-failed", "after-finished"])),
     group(ArgGroup::new("what").required(true).args(["command", "shell", "http", "stdin"])),
     group(ArgGroup::new("taken").args(["replace", "if_absent"])),
     group(ArgGroup::new("only").args(["unique", "debounce", "throttle"])),

@@ -105,7 +105,8 @@ fn is_missing(path: &Path) -> bool {
 /// `@reboot` jobs and jobs with `in` get no warning.
 pub(super) fn timeless(job: &NamedJob, (name, result, next_due): &Added) -> Option<String> {
     let schedule = &job.spec.schedule;
-    let has_none_by_nature = *schedule == Schedule::Manual || schedule.is_at_boot();
+    let has_none_by_nature =
+        matches!(schedule, Schedule::Manual | Schedule::After(_)) || schedule.is_at_boot();
     let is_timeless =
         *result == "created" && next_due.is_none() && job.start_in.is_none() && !has_none_by_nature;
     is_timeless

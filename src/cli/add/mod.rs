@@ -117,7 +117,7 @@ pub(crate) async fn add(
     {
         instant::report_due(due, now, &zone, console);
     }
-    if result == "created" && has_no_time(&job) {
+    if result == "created" && job.spec.schedule == Schedule::Manual && has_no_time(&job) {
         console.note(&format!(
             "no time given: job {name} runs only by schedctl run {name}; now: --in 0s"
         ));
@@ -147,9 +147,9 @@ pub(crate) async fn add(
     Ok(0)
 }
 
-/// Returns true if a job of this definition runs only by hand.
+/// Returns true if a job of this definition plans no run of its own.
 fn has_no_time(job: &NamedJob) -> bool {
-    job.spec.schedule == Schedule::Manual && job.start_in.is_none()
+    matches!(job.spec.schedule, Schedule::Manual | Schedule::After(_)) && job.start_in.is_none()
 }
 
 /// Returns the failure of `--wait` for a job without a planned run.

@@ -65,7 +65,8 @@ pub(crate) fn right_of(verb: &Verb) -> VerbRight {
         | Verb::Stats
         | Verb::Nodes
         | Verb::Groups
-        | Verb::DataLoss => VerbRight::Read,
+        | Verb::DataLoss
+        | Verb::Graph(_) => VerbRight::Read,
         Verb::Run(_)
         | Verb::Rerun(_)
         | Verb::Backfill(_)

@@ -107,7 +107,8 @@ fn job_warnings(config: &Config) -> Vec<String> {
 
 /// Returns a warning with the last time of the schedule if the schedule has no time after `now`.
 fn without_a_time_to_come(name: &JobName, spec: &JobSpec, now: UnixMillis) -> Option<String> {
-    if matches!(spec.schedule, Schedule::Manual | Schedule::Delay(_)) || spec.schedule.is_at_boot()
+    if matches!(spec.schedule, Schedule::Manual | Schedule::Delay(_) | Schedule::After(_))
+        || spec.schedule.is_at_boot()
     {
         return None;
     }

@@ -1,8 +1,9 @@
-//! The verbs about jobs: show, check, describe, export, pause and resume.
+//! The verbs about jobs: show, check, describe, export, graph, pause and resume.
 
 pub(crate) mod check;
 pub(crate) mod describe_verb;
 pub(crate) mod export_verb;
+pub(crate) mod graph_verb;
 pub(crate) mod instance_names;
 pub(crate) mod job_use;
 mod notice_lines;

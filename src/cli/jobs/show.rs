@@ -27,6 +27,7 @@ use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::{JobName, RunId, RunKind};
 use crate::domain::queue::gate::Gate;
 use crate::domain::run::run_state::RunState;
+use crate::domain::schedule::chain::chain_end::ParentEnd;
 use crate::domain::schedule::clock_notes::clock_notes;
 use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::schedule::timetable::{Timetable, skipped_count};
@@ -125,15 +126,22 @@ async fn show_job(store: &Store, name: &JobName, console: &mut Console) -> Resul
     let backfill = store.list_backfill(name, BACKFILL).await?.len();
     let failed_notices = notice_lines::failed_notices(store, name).await?;
     let job_use = JobUse::read(store, name).await?;
+    let children: Vec<JobName> =
+        store.read_chains().await?.children_of(name).into_iter().cloned().collect();
     if console.is_json() {
         let mut fields = job_json(&job, &upcoming, backfill, &runs);
         fields.extend(failed_notices.json(&job.zone()));
         fields.extend(job_use.json());
+        fields.extend(links_json(&job, &children));
         console.json(&Value::Object(fields));
     } else {
         let mut ids = ShortIds::default();
         ids.read_for(store, runs.iter().map(|run| &run.record.run)).await?;
         job_text(&job, &upcoming, (&runs, &ids), Relative { now }, console);
+        if !children.is_empty() {
+            let names: Vec<&str> = children.iter().map(JobName::as_str).collect();
+            field("children", &names.join(", "), console);
+        }
         let needed = job_use.lines();
         if !needed.is_empty() {
             console.line("");
@@ -220,6 +228,17 @@ fn job_json(
     fields
 }
 
+/// Returns the parents and the children of a job in a chain as fields of its JSON.
+fn links_json(job: &JobView, children: &[JobName]) -> Map<String, Value> {
+    let names = |names: Vec<&JobName>| names.into_iter().map(JobName::as_str).collect();
+    let parents = job.definition.as_ref().ok().and_then(|it| it.spec.schedule.parents());
+    let parents = parents.map_or_else(Vec::new, |parents| parents.jobs.iter().collect());
+    Map::from_iter([
+        ("parents".to_owned(), names(parents)),
+        ("children".to_owned(), names(children.iter().collect())),
+    ])
+}
+
 /// Returns the word for how the job ended, or `None` if the job is not over. A hidden job, which
 /// delivers notices, is always stored as over, so it counts as over only if none of its notices is
 /// open.
@@ -250,7 +269,9 @@ fn job_text(
     }
     if let Ok(Definition { spec, timetable, .. }) = &job.definition {
         let zone = match spec.schedule {
-            Schedule::Every(_) | Schedule::Delay(_) | Schedule::Manual => String::new(),
+            Schedule::Every(_) | Schedule::Delay(_) | Schedule::After(_) | Schedule::Manual => {
+                String::new()
+            }
             _ => format!(" ({})", timetable.zone().name()),
         };
         field("schedule", &format!("{}{zone}", job.schedule().unwrap_or_default()), console);
@@ -414,6 +435,7 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
             ("admitted", json!(view.let_in)),
             ("gate_opens", json!(opens)),
             ("queue_paused", json!(paused.is_some())),
+            ("parents", record.parents.iter().map(ParentEnd::to_json).collect()),
             ("recoveries", json!(record.recoveries)),
             ("unclear", json!(record.unclear)),
             ("attempts", attempts_json(record, &view.zone)),
@@ -491,6 +513,10 @@ fn run_text(
     }
     if let Some(reason) = view.reason() {
         field("reason", &reason, console);
+    }
+    for (at, end) in record.parents.iter().enumerate() {
+        let word = if at == 0 { "parents" } else { "" };
+        field(word, &format!("{} {}", end.run, end.state.replace('_', " ")), console);
     }
     // The reason says why a time was refused.
     if let Some(next) = record.next.as_ref().filter(|next| !next.starts_with(REFUSED)) {

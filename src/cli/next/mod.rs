@@ -1,5 +1,6 @@
 //! `next`: the next times of a job, of all jobs of a file, or of an expression.
 
+mod chain_times;
 mod next_flags;
 mod next_rows;
 mod planned_times;
@@ -23,6 +24,8 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::{Zone, ZoneName};
 use crate::engine::Definition;
 
+pub(crate) use chain_times::root_of;
+use chain_times::{OF_ROOT, roots_in};
 pub(crate) use next_flags::NextArgs;
 use next_rows::{Coming, Style, comings, report};
 use planned_times::Planned;
@@ -238,8 +241,17 @@ async fn of_job(
     let record = find_job(&store, name).await?;
     let now = store.now().await?;
     let extra = extra_run(&store, &record).await?;
-    let definition = definition_of(record)?;
-    let rules = day_rules(&definition.spec.schedule);
+    let mut definition = definition_of(record)?;
+    let parents = definition.spec.schedule.parents().cloned();
+    if parents.is_some() {
+        let root = root_of(&store, name).await?;
+        definition = definition_of(find_job(&store, &root).await?)?;
+    }
+    let mut rules = day_rules(&definition.spec.schedule);
+    rules.extend(parents.iter().map(|parents| {
+        let root = &definition.record.name;
+        format!("{name} runs {}; these are the times of {root}", parents.text())
+    }));
     let extra = extra.map(|run| Planned {
         job: Some(name.clone()),
         timetable: Timetable::new(
@@ -250,7 +262,13 @@ async fn of_job(
         remark: Some("set by a run or a user, beside the schedule"),
         but_of: None,
     });
-    let planned = match (by_schedule(name, definition, now), extra) {
+    let mut planned = by_schedule(name, definition, now);
+    if let Ok(planned) = &mut planned
+        && parents.is_some()
+    {
+        planned.remark = Some(OF_ROOT);
+    }
+    let planned = match (planned, extra) {
         (Err(_), Some(extra)) => vec![extra],
         (planned, extra) => std::iter::once(planned?).chain(extra).collect(),
     };
@@ -264,8 +282,9 @@ fn by_schedule(
     now: UnixMillis,
 ) -> Result<Planned, CliFailure> {
     if definition.spec.schedule == Schedule::Manual {
+        let root = &definition.record.name;
         return Err(CliFailure::Invalid(format!(
-            "job {name} has no schedule, so it runs only by schedctl run {name}"
+            "job {root} has no schedule, so it runs only by schedctl run {root}"
         )));
     }
     if definition.spec.schedule.is_at_boot() && definition.timetable.first().is_none() {
@@ -299,7 +318,11 @@ fn of_file(file: &Path) -> Result<Found, CliFailure> {
         CliFailure::Config(error.rendered(Rendering::Lines).lines().map(str::to_owned).collect())
     })?;
     let mut planned = Vec::new();
-    for (name, job) in &*config.jobs {
+    let roots = roots_in(&config.jobs);
+    for name in config.jobs.keys() {
+        // A child has the times of the job at the top of its chain.
+        let root = roots.get(name).unwrap_or(name);
+        let Some(job) = config.jobs.get(root) else { continue };
         let spec = job.spec().map_err(|error| CliFailure::Failed(error.to_string()))?;
         let zone = spec
             .tz
@@ -320,8 +343,9 @@ fn of_file(file: &Path) -> Result<Found, CliFailure> {
         };
         let schedule = match spec.schedule {
             Schedule::Delay(delay) => Schedule::At(now.saturating_add(delay)),
-            schedule => schedule.for_job(name, spec.dst),
+            schedule => schedule.for_job(root, spec.dst),
         };
+        let remark = if root == name { remark } else { Some(OF_ROOT) };
         let but_of = schedule.without_every().filter(|_| remark.is_some());
         let but_of = but_of.map(|others| Timetable::shaped(others, &spec.shape, zone.clone(), now));
         let timetable = Timetable::shaped(schedule, &spec.shape, zone, now);

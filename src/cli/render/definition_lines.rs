@@ -130,10 +130,11 @@ pub(crate) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
 /// The keys of a definition that `show` prints in a special form, separated by blanks. `show`
 /// prints each other key as it is, with its value.
 const WORDED: &str = "\
-    anchor at calendar catch_up command cron cwd delay delivery done_check dst dtstart end env env_file every exclude group \
-    http jitter key kill_grace late_after limits log_output max_parallel max_runs must_finish_within must_start_within \
-    not_while on on_failure on_late on_recovered on_success only_on overlap per_key ping_url priority queue requires retry \
-    rrule schedules shell shell_program skip_if_late splay start stdin tags timeout tz umask unique user webhook_secret";
+    after after_any after_failed after_finished anchor at calendar catch_up command cron cwd delay delivery done_check \
+    dst dtstart end env env_file every exclude group http jitter key kill_grace late_after limits log_output \
+    max_parallel max_runs must_finish_within must_start_within not_while on on_failure on_late on_recovered on_success \
+    only_on overlap per_key ping_url priority queue requires retry rrule schedules shell shell_program skip_if_late \
+    splay start stdin tags timeout tz umask unique user webhook_secret";
 
 /// Returns the lines of `show` for all keys that are not in [`WORDED`]: the key and its value.
 fn plain_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {

@@ -174,6 +174,7 @@ impl JobView {
         let schedule = self.definition.as_ref().map(|definition| &definition.spec.schedule);
         let is_manual = schedule.is_ok_and(|schedule| *schedule == Schedule::Manual);
         let waits_for_a_boot = schedule.is_ok_and(Schedule::is_at_boot);
+        let waits_for_parents = schedule.is_ok_and(|schedule| schedule.parents().is_some());
         if self.is_running {
             JobState::Running
         } else if self.retry.is_some() {
@@ -187,6 +188,7 @@ impl JobView {
         } else if record.pending.is_none()
             && self.open == 0
             && !waits_for_a_boot
+            && !waits_for_parents
             && !has_instances(record)
         {
             JobState::Finished

@@ -155,7 +155,9 @@ impl RunView {
         // Reruns and backfill runs are not late: they belong to an earlier time.
         let is_of_now = matches!(kind, RunKind::Regular | RunKind::Manual | RunKind::Boot);
         // A notice is not late either: it has the due time of the run that it reports.
-        let is_of_now = is_of_now && !self.record.run.job().is_hidden();
+        // A child starts when its parents have ended.
+        let is_of_now =
+            is_of_now && !self.record.run.job().is_hidden() && self.record.parents.is_empty();
         first_start(&self.record).filter(|_| is_of_now).map(|at| at.since(self.record.run.due()))
     }
 

@@ -16,6 +16,7 @@ use crate::cli::global::Global;
 use crate::cli::jobs::instance_names::{has_instances, instance_names};
 use crate::cli::jobs::pause_resume::not_defined;
 use crate::cli::jobs::target::{definition_of, find_job, job_name};
+use crate::cli::next::root_of;
 use crate::cli::render::{Console, rfc3339, shown};
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::schedule::schedule_form::Schedule;
@@ -88,6 +89,13 @@ pub(crate) async fn backfill(
     if definition.spec.schedule == Schedule::Manual {
         return Err(CliFailure::Invalid(format!(
             "job {name} has no schedule and so no past occurrences: use schedctl run {name}"
+        )));
+    }
+    if let Schedule::After(parents) = &definition.spec.schedule {
+        let root = root_of(&store, &name).await?;
+        return Err(CliFailure::Invalid(format!(
+            "job {name} runs {}, so a backfill of the top of its chain brings its runs too: use schedctl backfill {root}",
+            parents.text()
         )));
     }
     if let Schedule::Delay(_) = definition.spec.schedule {

@@ -131,6 +131,14 @@ async fn cancel_job(
         Some(job) if job.kind == SourceKind::File => return Err(of_file(job)),
         _ => {}
     }
+    let graph = store.read_chains().await?;
+    let children: Vec<&str> = graph.children_of(name).into_iter().map(JobName::as_str).collect();
+    if before.is_some() && !children.is_empty() {
+        return Err(CliFailure::Conflict(format!(
+            "job {name} has children, which would wait for it for ever: cancel {} first",
+            children.join(", ")
+        )));
+    }
     match job_operations::cancel_job(store, name, running, REASON).await? {
         RemoveReply::Removed(count) => {
             // The removal stops only the runs that it lists as open, and manual runs are not

@@ -218,7 +218,7 @@ async fn keep_reading(
             return;
         }
         if let Some(subject) = wanted.detail {
-            let read = top_data::read_detail(&store, &subject, &mut page).await;
+            let read = Box::pin(top_data::read_detail(&store, &subject, &mut page)).await;
             let lines = read.unwrap_or_else(|failure| failure.lines());
             if sender.send(News::Detail(subject, lines)).await.is_err() {
                 return;

@@ -145,7 +145,7 @@ fn contradiction(spec: &JobSpec) -> Option<&'static str> {
     let shape = &spec.shape;
     let counted = Shape { max_runs: None, skip_if_late: None, ..shape.clone() };
     let is_misshapen = match &spec.schedule {
-        Schedule::Manual => *shape != Shape::default(),
+        Schedule::Manual | Schedule::After(_) => *shape != Shape::default(),
         Schedule::Delay(_) => counted != Shape::default(),
         other => shape.anchor.is_some() && !other.has_every(),
     };

@@ -19,7 +19,7 @@ use crate::domain::time::zone::ZoneName;
 
 /// The keys that come first in a written table, in this order. All other keys follow in the order
 /// of their names.
-const FIRST: [&str; 19] = [
+const FIRST: [&str; 23] = [
     "cron",
     "calendar",
     "rrule",
@@ -28,6 +28,10 @@ const FIRST: [&str; 19] = [
     "delay",
     "at",
     "schedules",
+    "after",
+    "after_any",
+    "after_failed",
+    "after_finished",
     "anchor",
     "start",
     "end",

@@ -20,6 +20,7 @@ use crate::config::job::job_rules::{Rules, refuse_contradictions};
 use crate::config::key::origin::{Origin, Reading};
 use crate::config::key::table_key::names;
 use crate::config::schedule::compile_calendars::compile_calendars;
+use crate::config::schedule::compile_parents::FileChains;
 use crate::config::schedule::compile_schedule::{DTSTART, SCHEDULE};
 use crate::config::syntax::compile_references::refuse_faulty_references;
 use crate::config::syntax::config_error::ConfigError;
@@ -182,6 +183,7 @@ fn compile_jobs(
     problems: &mut Problems,
 ) -> (BTreeMap<JobName, StoredJob>, Memberships) {
     let (mut jobs, mut members) = (BTreeMap::new(), Memberships::new());
+    let mut chains = FileChains::default();
     let given = root.get("jobs").and_then(|spot| Some(spot.as_table()?.entries().count()));
     if let Some(given) = given.filter(|given| *given > MAX_JOBS) {
         problems.fault(
@@ -208,9 +210,13 @@ fn compile_jobs(
                 own.flatten().or_else(|| context.defaults.spec.group.clone()),
             );
         }
+        chains.declare(&name);
         if let Some(spec) = spec {
+            chains.add(&name, spec.schedule.parents(), spec.is_on_each_node());
             jobs.insert(name, StoredJob::of(&spec));
         }
     }
+    let table = root.get("jobs");
+    chains.refuse_broken(table.as_ref().and_then(Spot::as_table).as_ref(), problems);
     (jobs, members)
 }

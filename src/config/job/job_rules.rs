@@ -177,6 +177,11 @@ pub(crate) fn refuse_beside_each_node(
             "at",
             "a job with a fixed time has one run; use a recurring schedule, or no schedule and schedctl run",
         ),
+        (
+            spec.schedule.parents().is_some(),
+            spec.schedule.parents().map_or("after", |parents| parents.rule.key()),
+            "a job with parents runs once for each occurrence of its root",
+        ),
         (spec.schedule.is_at_boot(), "cron", "@reboot already runs on each host"),
         (spec.unique.is_some(), "unique", "a unique key belongs to one job"),
         (

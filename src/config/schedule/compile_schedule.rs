@@ -1,9 +1,11 @@
 //! The compiler of a job's schedule: at most one of `cron`, `every`, `delay`, `at`, `calendar`,
-//! `rrule` and `schedules`. A line of JSON may also have `in`, which counts from now.
+//! `rrule`, `schedules` and the keys of parents. A line of JSON may also have `in`, which counts
+//! from now.
 
 use std::time::Duration;
 
 use super::clock_choice::ClockChoice;
+use super::compile_parents::{compile_parents, parents_in, refuse_parents_beside};
 use crate::config::key::json_sheet::{Sheet, text_or_list};
 use crate::config::syntax::problem::{Problems, one_of, quoted};
 use crate::config::syntax::reader::{DurationBounds, Spot, TableReader};
@@ -15,8 +17,19 @@ use crate::domain::time::duration::format_duration;
 use crate::domain::time::unix_millis::UnixMillis;
 
 /// The keys that give a job its schedule.
-pub(crate) const SCHEDULE: &[&str] =
-    &["cron", "every", "delay", "at", "calendar", "rrule", "schedules"];
+pub(crate) const SCHEDULE: &[&str] = &[
+    "cron",
+    "every",
+    "delay",
+    "at",
+    "calendar",
+    "rrule",
+    "schedules",
+    "after",
+    "after_any",
+    "after_failed",
+    "after_finished",
+];
 /// The key with the date and time from which `rrule` counts.
 pub(crate) const DTSTART: &str = "dtstart";
 /// The keys of each table in `schedules`.
@@ -42,6 +55,9 @@ pub(crate) fn compile_schedule(
 ) -> Option<Schedule> {
     let given: Vec<&str> =
         SCHEDULE.iter().chain(&["in"]).copied().filter(|key| table.get(key).is_some()).collect();
+    if refuse_parents_beside(table, SCHEDULE, problems) {
+        return None;
+    }
     if let [_, second, ..] = given.as_slice()
         && let Some(spot) = table.get(second)
     {
@@ -64,6 +80,9 @@ pub(crate) fn compile_schedule(
     }
     if let Some(spot) = table.get("delay") {
         schedule = spot.duration(&EVERY, problems).map(Schedule::Delay);
+    }
+    if let Some(named) = parents_in(table) {
+        schedule = compile_parents(&named, problems).map(Schedule::After);
     }
     if let Some(spot) = table.get("schedules") {
         schedule = compile_several(&spot, clock, problems);
@@ -286,6 +305,9 @@ pub(crate) fn write_schedule(schedule: &Schedule, out: &mut Sheet) {
         }
         Schedule::Every(period) => out.put("every", format_duration(*period)),
         Schedule::Delay(delay) => out.put("delay", format_duration(*delay)),
+        Schedule::After(parents) => {
+            out.put(parents.rule.key(), text_or_list(parents.jobs.iter().map(ToString::to_string)));
+        }
         Schedule::Cron(list) => out.put("cron", text_or_list(list.iter().map(ToString::to_string))),
         Schedule::Calendar(list) => {
             out.put("calendar", text_or_list(list.iter().map(ToString::to_string)));

@@ -47,6 +47,12 @@ pub(crate) fn fit_shape(
         *shape = Shape::default();
         return (!refuse(&all, why)).then_some(());
     }
+    if let Schedule::After(_) = schedule {
+        let all = [&NOT_WITH_DELAY[..], &["max_runs", "skip_if_late"]].concat();
+        let why = "has no effect on a job with parents, which runs when they have ended: set it on the job at the top of the chain";
+        *shape = Shape::default();
+        return (!refuse(&all, why)).then_some(());
+    }
     if let Schedule::Delay(_) = schedule {
         let why = "cannot be used with delay, because each run is planned when the previous run ends, not for a fixed time: remove this key";
         *shape = Shape {
@@ -94,7 +100,10 @@ pub(crate) fn refuse_nothing_left(
     // A schedule of runs at boot has no times, and the times of `H` depend on the job's name.
     // Neither can be checked here.
     let is_open = schedule.is_at_boot() || schedule.is_drawn();
-    if !is_cut || is_open || matches!(schedule, Schedule::Manual | Schedule::Delay(_)) {
+    if !is_cut
+        || is_open
+        || matches!(schedule, Schedule::Manual | Schedule::Delay(_) | Schedule::After(_))
+    {
         return;
     }
     let zone = clock.zone().cloned().unwrap_or_else(Zone::utc);

@@ -12,6 +12,7 @@ const SYNONYMS: &[(&[&str], &[&str])] = &[
     (&["cron"], &["schedule", "crontab", "expression", "cronexpression", "spec", "minute", "hour"]),
     (&["every"], &["interval", "period", "repeat", "repeatevery", "onunitactivesec"]),
     (&["delay"], &["onunitinactivesec", "fixeddelay", "countdown"]),
+    (&["after"], &["parents", "parent", "dependson", "depends", "dependencies", "upstream"]),
     (&["calendar"], &["oncalendar"]),
     (
         &["at"],

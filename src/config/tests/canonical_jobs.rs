@@ -18,6 +18,7 @@ use crate::domain::job::unique_rule::{Second, Unique};
 use crate::domain::queue::gate::PerKey;
 use crate::domain::queue::lane::Priority;
 use crate::domain::queue::rate::Rate;
+use crate::domain::schedule::chain::parents::{ParentRule, Parents};
 use crate::domain::schedule::clock_changes::{ClockChanges, Fold, Gap};
 use crate::domain::schedule::day_sets::{DayItem, DaySet};
 use crate::domain::schedule::schedule_form::{Recurrence, Schedule};
@@ -135,9 +136,19 @@ fn secs(range: std::ops::RangeInclusive<u64>) -> impl Strategy<Value = Duration>
     range.prop_map(Duration::from_secs)
 }
 
+fn parents() -> impl Strategy<Value = Parents> {
+    let rules: Vec<ParentRule> = ParentRule::ALL.into_iter().map(|(rule, _)| rule).collect();
+    let jobs = prop::collection::btree_set("[a-z]{1,8}", 1..=Parents::MOST);
+    (prop::sample::select(rules), jobs).prop_map(|(rule, jobs)| Parents {
+        rule,
+        jobs: jobs.iter().map(|job| job.parse().unwrap()).collect(),
+    })
+}
+
 fn schedules() -> impl Strategy<Value = Schedule> {
     prop_oneof![
         Just(Schedule::Manual),
+        parents().prop_map(Schedule::After),
         (0..UnixMillis::END).prop_map(|at| Schedule::At(UnixMillis::new(at).unwrap())),
         secs(1..=315_360_000).prop_map(Schedule::Every),
         secs(1..=315_360_000).prop_map(Schedule::Delay),
@@ -204,7 +215,7 @@ prop_compose! {
     ) -> Shape {
         let at = |millis| UnixMillis::new(millis).unwrap();
         match &schedule {
-            Schedule::Manual => Shape::default(),
+            Schedule::Manual | Schedule::After(_) => Shape::default(),
             Schedule::Delay(_) => Shape { max_runs, skip_if_late, ..Shape::default() },
             other => Shape {
                 anchor: anchor.filter(|_| matches!(other, Schedule::Every(_))).map(at),

@@ -20,9 +20,17 @@ fn file_of(spec: &JobSpec) -> String {
         .as_ref()
         .map(|group| group_table(group, &GroupSettings::Exclusive))
         .unwrap_or_default();
+    // The parents of the job are in the file too, in one chain.
+    let parents = spec.schedule.parents().map(|parents| &parents.jobs);
+    let parents: Vec<String> = parents.into_iter().flatten().map(ToString::to_string).collect();
+    let parent = |(at, name): (usize, &String)| {
+        let after = if at == 0 { String::new() } else { format!("after = \"{}\"\n", parents[0]) };
+        format!("[jobs.{name}]\nshell = \"true\"\n{after}")
+    };
+    let parents: String = parents.iter().enumerate().map(parent).collect();
     let zone = host().name().clone();
     format!(
-        "{queue}{group}{}",
+        "{queue}{group}{parents}{}",
         job_table(&"some.job".parse().unwrap(), spec, &zone, TableForm::Table)
     )
 }

@@ -22,6 +22,9 @@ const NOT_A_QUEUE: &str = "the name of the field is not a valid queue name";
 const NOT_A_GROUP: &str = "the name of the field is not a valid group name";
 const NOT_A_JOB: &str = "the name of the field is not a valid job name";
 const NOT_A_RUN: &str = "the name of the field is not a valid run id";
+const NOT_AN_OCCURRENCE: &str =
+    "the name of the field is not an occurrence (the part of a run id behind @)";
+const NOT_A_CHAIN_STATE: &str = "the value has no ends of parents (JSON)";
 const NOT_A_SECTION: &str = "the name of the field does not have the form queue NAME or group NAME";
 const NOT_A_WORD: &str =
     "the name of the field is not a word of lower-case letters and underscores";
@@ -63,6 +66,7 @@ pub fn has_judged_fields(rest: &str) -> bool {
             | "gate"
             | "queue_state"
             | "output"
+            | "chain"
     )
 }
 
@@ -77,6 +81,12 @@ pub fn judge_field(rest: &str, field: &str, value: &str) -> Option<&'static str>
             (!value.parse::<u32>().is_ok_and(|count| count > 0)).then_some(NOT_A_CONCURRENCY)
         }
         "groups" => field.parse::<GroupName>().is_err().then_some(NOT_A_GROUP),
+        // A state that cannot be read is treated as missing, so the child would wait for ever.
+        "chain" if format!("x@{field}").parse::<RunId>().is_err() => Some(NOT_AN_OCCURRENCE),
+        "chain" => {
+            let state: serde_json::Value = serde_json::from_str(value).unwrap_or_default();
+            (!state["ends"].is_object() && !state["ends"].is_array()).then_some(NOT_A_CHAIN_STATE)
+        }
         "stop_requests" => field.parse::<RunId>().is_err().then_some(NOT_A_RUN),
         "known_servers" => (!is_count_at(value)).then_some(NOT_A_FENCE_AT),
         "consistency_check" if matches!(field, "taken_at" | "at" | "round_at") => {

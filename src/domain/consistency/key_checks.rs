@@ -7,6 +7,7 @@ use crate::domain::job::unique_rule::UniqueKey;
 use crate::domain::name::names::{Fence, IdError, JobName, NodeName, QueueName, RunId, RunKind};
 use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
+use crate::domain::schedule::chain::chain_end::ChainEnd;
 use crate::domain::time::unix_millis::UnixMillis;
 
 /// The result of the search for a name among the names of schedd's Redis keys.
@@ -34,7 +35,7 @@ pub struct KeyFacts {
 }
 
 /// The names of the keys that exist once in a namespace, each with the Redis type of the key.
-pub const SINGLE_KEYS: [(&str, &str); 34] = [
+pub const SINGLE_KEYS: [(&str, &str); 36] = [
     ("leases", "zset"),
     ("jobs", "zset"),
     ("finished", "zset"),
@@ -55,6 +56,8 @@ pub const SINGLE_KEYS: [(&str, &str); 34] = [
     ("not_while_recent", "zset"),
     ("job_gates", "zset"),
     ("notices", "zset"),
+    ("chains", "zset"),
+    ("chain_ends", "zset"),
     ("deadlines", "zset"),
     ("stop_requests", "hash"),
     ("counters", "hash"),
@@ -73,7 +76,7 @@ pub const SINGLE_KEYS: [(&str, &str); 34] = [
 
 /// The families of keys, each with the Redis type of its keys. The name of such a key is
 /// `FAMILY:NAME`.
-pub const FAMILIES: [(&str, &str); 33] = [
+pub const FAMILIES: [(&str, &str); 34] = [
     ("due", "zset"),
     ("running", "zset"),
     ("open", "zset"),
@@ -105,6 +108,7 @@ pub const FAMILIES: [(&str, &str); 33] = [
     ("ledger_before", "hash"),
     ("gate", "hash"),
     ("unique", "hash"),
+    ("chain", "hash"),
     ("gate_rate", "string"),
     ("answer", "string"),
 ];
@@ -253,6 +257,14 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
         "gate_timers" => Gate::from_name(member)
             .map(|_| Member::Other)
             .ok_or_else(|| "the entry is not a gate (KIND:NAME)".to_owned()),
+        "chains" => {
+            let pair = member.split_once(' ').and_then(|(parent, child)| {
+                parent.parse::<JobName>().ok()?;
+                child.parse().ok()
+            });
+            pair.map(Member::Job)
+                .ok_or_else(|| "the entry is not a parent and its child (JOB JOB)".to_owned())
+        }
         "not_while" | "not_while_recent" => {
             let parts = member
                 .split_once(' ')
@@ -308,6 +320,9 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
                 "the entry is not a notice (JSON with run, kind and stamp)".to_owned()
             })
         }
+        "chain_ends" => ChainEnd::read(&member_bytes(member))
+            .map(|_| Member::Other)
+            .ok_or_else(|| "the entry is not the end of a parent's run (JSON)".to_owned()),
         "audit_log" | "schedule_versions" | "events" | "data_losses" | "discarded" => {
             let is_object = matches!(
                 serde_json::from_slice(&member_bytes(member)),

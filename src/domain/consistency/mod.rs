@@ -4,6 +4,7 @@
 //! The caller reads the facts of a job, run or key at one moment. The check itself does no I/O, so
 //! `schedctl`, each node and the tests use the same check.
 
+mod chain_checks;
 mod count_checks;
 mod field_checks;
 mod gate_checks;
@@ -17,6 +18,7 @@ mod run_places;
 mod text_checks;
 mod unique_checks;
 
+pub use chain_checks::{ChainPlaces, judge_chain};
 pub use count_checks::{CountFacts, SizeFacts, judge_counts};
 pub use field_checks::{BadField, bad_fields, has_judged_fields, judge_field, shown};
 pub use gate_checks::{GateFacts, judge_gate};

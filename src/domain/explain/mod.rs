@@ -14,8 +14,8 @@ mod schedule_then;
 mod tests;
 
 pub use facts::{
-    AtGate, AttemptFacts, Blocker, Executing, Facts, GONE_AFTER, JobFacts, LateNotice, Loss,
-    NodeFacts, ON_TIME, Passed, Place, RunFacts, Source, Subject,
+    AtGate, AttemptFacts, Blocker, ChainFacts, Executing, Facts, GONE_AFTER, JobFacts, LateNotice,
+    Loss, NodeFacts, ON_TIME, Passed, Place, RunFacts, Source, Subject,
 };
 pub use finding::{Finding, Part};
 pub use judge::{causes, judge};

@@ -1,6 +1,7 @@
 //! Schedules of jobs, and the occurrences that the schedules yield.
 
 pub mod calendar;
+pub mod chain;
 pub mod clock_changes;
 pub mod clock_notes;
 pub mod cron;

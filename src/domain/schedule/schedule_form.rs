@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::chain::parents::Parents;
 use super::clock_changes::ClockChanges;
 use super::cron::period_of;
 use crate::domain::name::names::JobName;
@@ -31,6 +32,8 @@ pub enum Schedule {
     /// The job runs after this delay, counted from the end of its previous run or from its first
     /// apply. The delay is 1 s to 10 years.
     Delay(Duration),
+    /// The job runs when these other jobs have ended, once for each occurrence of the root.
+    After(Parents),
     /// The job runs when any of these 1 to 32 cron expressions matches the wall clock of its zone.
     Cron(Vec<CronExpr>),
     /// The job runs when any of these 1 to 32 calendar expressions matches the wall clock, as with
@@ -39,7 +42,7 @@ pub enum Schedule {
     /// The job runs at the times of these 1 to 32 iCalendar rules.
     Rules(Vec<Recurrence>),
     /// The job runs when any of these 2 to 32 schedules has an occurrence. No part is `Manual`,
-    /// `At`, `Delay` or `Several`.
+    /// `At`, `Delay`, `After` or `Several`.
     Several(Vec<Schedule>),
 }
 
@@ -86,6 +89,7 @@ impl Schedule {
             Self::At(at) => format!("at {}", rfc3339(*at, zone)),
             Self::Every(period) => format!("every {}", format_duration(*period)),
             Self::Delay(delay) => format!("{} after each run", format_duration(*delay)),
+            Self::After(parents) => parents.text(),
             Self::Cron(list) => joined(list.iter().map(CronExpr::as_str), "; "),
             Self::Instants(list) => {
                 let shown: Vec<String> = list.iter().take(3).map(|at| rfc3339(*at, zone)).collect();
@@ -123,9 +127,12 @@ impl Schedule {
     /// Returns true if a part of the schedule follows the wall clock of the job's zone.
     fn is_on_the_wall(&self) -> bool {
         match self {
-            Self::Manual | Self::At(_) | Self::Instants(_) | Self::Every(_) | Self::Delay(_) => {
-                false
-            }
+            Self::Manual
+            | Self::At(_)
+            | Self::Instants(_)
+            | Self::Every(_)
+            | Self::Delay(_)
+            | Self::After(_) => false,
             Self::Cron(_) | Self::Rules(_) => true,
             Self::Calendar(list) => list.iter().any(|expr| expr.zone().is_none()),
             Self::Several(list) => list.iter().any(Self::is_on_the_wall),
@@ -135,9 +142,12 @@ impl Schedule {
     /// Returns true if the occurrences depend on time zone data.
     pub fn goes_by_clocks(&self) -> bool {
         match self {
-            Self::Manual | Self::At(_) | Self::Instants(_) | Self::Every(_) | Self::Delay(_) => {
-                false
-            }
+            Self::Manual
+            | Self::At(_)
+            | Self::Instants(_)
+            | Self::Every(_)
+            | Self::Delay(_)
+            | Self::After(_) => false,
             Self::Cron(_) | Self::Calendar(_) | Self::Rules(_) => true,
             Self::Several(list) => list.iter().any(Self::goes_by_clocks),
         }
@@ -151,9 +161,12 @@ impl Schedule {
             Self::Calendar(list) => list.iter().all(|expr| expr.plan().is_wild),
             Self::Rules(list) => list.iter().all(Recurrence::follows_real_time),
             Self::Several(list) => list.iter().all(Self::follows_real_time),
-            Self::Manual | Self::At(_) | Self::Instants(_) | Self::Every(_) | Self::Delay(_) => {
-                true
-            }
+            Self::Manual
+            | Self::At(_)
+            | Self::Instants(_)
+            | Self::Every(_)
+            | Self::Delay(_)
+            | Self::After(_) => true,
         }
     }
 
@@ -195,9 +208,20 @@ impl Schedule {
             Self::Several(list) => {
                 Self::Several(list.iter().map(|one| one.for_job(name, clock_changes)).collect())
             }
-            Self::Manual | Self::At(_) | Self::Instants(_) | Self::Every(_) | Self::Delay(_) => {
-                self.clone()
-            }
+            Self::Manual
+            | Self::At(_)
+            | Self::Instants(_)
+            | Self::Every(_)
+            | Self::Delay(_)
+            | Self::After(_) => self.clone(),
+        }
+    }
+
+    /// Returns the parents of the job, or `None` if the job is not a child in a chain.
+    pub fn parents(&self) -> Option<&Parents> {
+        match self {
+            Self::After(parents) => Some(parents),
+            _ => None,
         }
     }
 

@@ -20,6 +20,7 @@ pub(crate) async fn run(node: Arc<NodeContext>) {
                 let mut nudges = std::pin::pin!(nudges);
                 while let Some(nudge) = nudges.next().await {
                     match nudge.as_str() {
+                        "chains" => node.wakeups.chain_planter.notify_one(),
                         "notices" => node.wakeups.notice_planter.notify_one(),
                         "stop" => node.wakeups.lease_keeper.notify_one(),
                         // A queue or group has lost its last declaration in Redis. The jobs file of

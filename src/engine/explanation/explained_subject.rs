@@ -138,7 +138,8 @@ impl Known<'_> {
     /// `@reboot`).
     fn has_times(&self) -> bool {
         self.understood().is_some_and(|job| {
-            job.spec.schedule != Schedule::Manual && !job.spec.schedule.is_at_boot()
+            !matches!(job.spec.schedule, Schedule::Manual | Schedule::After(_))
+                && !job.spec.schedule.is_at_boot()
         })
     }
 

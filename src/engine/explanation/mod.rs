@@ -1,5 +1,6 @@
 //! Reads the facts that explain a job or an occurrence to a user. Each call to Redis is bounded.
 
+mod chain_reader;
 mod explained_subject;
 mod gate_reader;
 mod known_facts;
@@ -115,8 +116,12 @@ pub async fn gather(
         making_up: u64::try_from(known.reads.backfill.len()).unwrap_or(u64::MAX),
         made_up_by: None,
         nodes: Vec::new(),
+        chain: None,
+        lost_parents: Vec::new(),
         blockers: Vec::new(),
     };
+    facts.chain = chain_reader::read_chain(store, &facts).await?;
+    facts.lost_parents = chain_reader::lost_parents(store, &facts).await?;
     let found_at = match &facts.subject {
         Subject::Job { open, .. } => open.first().map_or(now, |run| run.run.due()),
         _ => facts.run().map(|run| run.run.due()).or_else(|| facts.at()).unwrap_or(now),

@@ -38,7 +38,10 @@ pub(super) fn run_facts(
         first_start: record.first_start.or(was_first).or(record.started_at),
         ready_at: record.ready_at.unwrap_or(due),
         ready: standing.ready.or(record.ready),
-        is_spread: record.planted_at.is_some() && !record.run.is_manual(),
+        is_spread: record.planted_at.is_some()
+            && !record.run.is_manual()
+            && record.parents.is_empty(),
+        parents: record.parents,
         place,
         is_asked_to_stop: standing.stop_asked_by.is_some(),
         by: record.by.or(standing.stop_asked_by.flatten()),

@@ -72,7 +72,7 @@ pub(crate) async fn run(check: Arc<BackgroundCheck>) {
                 store = Some(check.node.store.apart()?);
             }
             match &store {
-                Some(store) => turn(&check, store).await,
+                Some(store) => Box::pin(turn(&check, store)).await,
                 None => Ok(ASK),
             }
         };

@@ -18,9 +18,11 @@ use crate::domain::name::names::{Fence, JobName, RunId};
 use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
 use crate::domain::run::run_state::RunState;
+use crate::domain::schedule::chain::chain_graph::ChainGraph;
 use crate::domain::schedule::lateness::SkippedRange;
 use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::time::unix_millis::UnixMillis;
+use crate::engine::chains::chain_upkeep;
 use crate::engine::dispatch::definition::{Definition, DefinitionError};
 use crate::engine::planning::corrections::far_plans;
 use crate::engine::planning::corrections::far_plans::Far;
@@ -42,6 +44,8 @@ pub struct ConsistencyChecker<'a> {
     leased: BTreeMap<RunId, Vec<Fence>>,
     /// True if jobs and runs are searched only in their own lanes.
     is_narrow: bool,
+    /// The links of all jobs to their parents, once this pass has read them.
+    chains: Option<ChainGraph>,
 }
 
 impl<'a> ConsistencyChecker<'a> {
@@ -52,7 +56,7 @@ impl<'a> ConsistencyChecker<'a> {
         lanes.extend(more.iter().cloned());
         lanes.extend(store.list_host_lanes().await?);
         let (now, leased) = (store.now().await?, store.read_leased(LEASES).await?);
-        Ok(Self { store, now, lanes, leased, is_narrow: false })
+        Ok(Self { store, now, lanes, leased, is_narrow: false, chains: None })
     }
 
     /// From now on searches a job or run only in its own lane, and in the lane in which it was
@@ -143,7 +147,28 @@ impl<'a> ConsistencyChecker<'a> {
                 Err(error) => findings.extend(self.of_key(error).await?),
             }
         }
+        let links: Vec<(&JobName, Option<&JobRecord>)> =
+            records.iter().map(|(name, record)| (*name, record.as_ref())).collect();
+        match self.look_at_links(&links).await {
+            Ok(found) => findings.extend(found),
+            Err(error) => findings.extend(self.of_key(error).await?),
+        }
         Ok(findings)
+    }
+
+    /// Returns the findings about the links of these jobs to their parents. The index of links is
+    /// read once in a pass.
+    async fn look_at_links(
+        &mut self,
+        jobs: &[(&JobName, Option<&JobRecord>)],
+    ) -> Result<Vec<Inconsistency>, StoreError> {
+        let graph = match self.chains.take() {
+            Some(graph) => graph,
+            None => self.store.read_chains().await?,
+        };
+        let facts = chain_upkeep::look_at_links(self.store, &graph, jobs).await;
+        self.chains = Some(graph);
+        Ok(facts?.iter().flat_map(consistency::judge_chain).collect())
     }
 
     /// Returns a finding if the ledger of `job` counts an occurrence that has a record, or more
@@ -461,7 +486,7 @@ fn plan_of(record: &JobRecord, now: UnixMillis) -> (PlannedRun, Option<String>) 
     let plan = match definition.spec.schedule {
         // Only the instances of the job have runs.
         _ if definition.spec.is_on_each_node() => PlannedRun::Nothing,
-        Schedule::Manual => PlannedRun::Nothing,
+        Schedule::Manual | Schedule::After(_) => PlannedRun::Nothing,
         Schedule::At(_) => PlannedRun::Once,
         Schedule::Delay(_) if !definition.is_used_up() => PlannedRun::AfterEnd,
         _ if definition.next_after(now).is_some() => PlannedRun::Recurring,

@@ -187,7 +187,7 @@ impl Examination {
                     mended.push(Mended { finding: finding.clone(), done });
                 }
             }
-            for (at, done) in repair::mend(store, &self.lanes, &rest).await? {
+            for (at, done) in Box::pin(repair::mend(store, &self.lanes, &rest)).await? {
                 mended.extend(
                     rest.get(at).map(|finding| Mended { finding: (*finding).clone(), done }),
                 );
@@ -261,7 +261,7 @@ async fn take_census(store: &Store, keys: &[&KeyFacts]) -> Result<Census, StoreE
     for key in keys {
         let (family, name) = key.rest.split_once(':').unwrap_or((&key.rest, ""));
         match family {
-            "job" | "open" | "manual" | "waiting" | "catch_up" => {
+            "job" | "open" | "manual" | "waiting" | "catch_up" | "chain" => {
                 census.jobs.extend(name.parse().ok());
             }
             "unique" => census.uniques.extend(unique_key(&key.rest)),

@@ -8,13 +8,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::retained_bounds::{RetainedBounds, Retention, bounds_of};
 use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::JobName;
 use crate::domain::run::node_event::{NodeEvent, NodeEventKind};
 use crate::domain::time::unix_millis::UnixMillis;
+use crate::engine::chains::chain_upkeep;
 use crate::engine::node_context::NodeContext;
 use crate::engine::planning::backfill_plan;
 use crate::engine::planning::job_operations;
@@ -27,6 +28,8 @@ const EVERY: Duration = Duration::from_secs(30);
 /// The longest interval between rounds while nothing changes in Redis. Only the ages of records
 /// change then.
 const UNCHANGED_EVERY: Duration = Duration::from_secs(600);
+/// The interval of the search for occurrences that wait for a parent that never ends.
+const CHAINS_EVERY: Duration = Duration::from_secs(3600);
 const DEAD_IN_ALL: usize = 10_000;
 /// The most jobs with a backfill that one round examines.
 const BACKFILLS: usize = 1_000;
@@ -59,6 +62,7 @@ pub(crate) async fn run(janitor: Arc<Janitor>) {
     let mut seen = UnixMillis::EPOCH;
     // The state of the changes at the last round, if that round found nothing more to remove.
     let mut cleaned: Option<(u64, BootInstant)> = None;
+    let mut chains_seen = BootInstant::now();
     loop {
         // The interval is random, so that many nodes do not clean up at the same moment.
         let pause = EVERY.mul_f64(0.75 + fastrand::f64() / 2.0);
@@ -73,12 +77,30 @@ pub(crate) async fn run(janitor: Arc<Janitor>) {
         }
         let changes = janitor.node.wakeups.changes();
         cleaned = None;
+        if BootInstant::now().since(chains_seen) >= CHAINS_EVERY {
+            chains_seen = BootInstant::now();
+            match forget_stuck_chains(&janitor).await {
+                Ok(0) => {}
+                Ok(forgotten) => warn!(
+                    forgotten,
+                    "Occurrences of jobs in chains waited 90 days for a parent and were removed."
+                ),
+                Err(error) => janitor.node.outage_log.failed(&error, "old records are not removed"),
+            }
+        }
         match round(&janitor, &mut seen).await {
             Ok(0) => cleaned = Some((changes, BootInstant::now())),
             Ok(forgotten) => debug!(forgotten, "Old records were removed."),
             Err(error) => janitor.node.outage_log.failed(&error, "old records are not removed"),
         }
     }
+}
+
+/// Removes the occurrences that have waited too long for the end of a parent. Returns their number.
+async fn forget_stuck_chains(janitor: &Janitor) -> Result<usize, StoreError> {
+    let store = &janitor.node.store;
+    let now = store.now().await?;
+    chain_upkeep::forget_stuck(store, janitor.health.redis_clock.for_ages(now)).await
 }
 
 /// Reads node events to find a recent step of Redis' clock.

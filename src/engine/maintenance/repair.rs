@@ -17,6 +17,7 @@ use crate::domain::name::names::{Fence, JobName, RunId};
 use crate::domain::queue::lane::Lane;
 use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::time::unix_millis::UnixMillis;
+use crate::engine::chains::chain_upkeep;
 use crate::engine::dispatch::definition::Definition;
 use crate::engine::planning::corrections::far_plans;
 use crate::engine::planning::corrections::far_plans::Far;
@@ -75,6 +76,9 @@ pub async fn mend(
             FindingSubject::Key(_) => {}
             FindingSubject::Job(name) if finding.place == "source" => {
                 note(&mut done, at, passing(unlist(store, name).await)?);
+            }
+            FindingSubject::Job(name) if matches!(finding.place, "chains" | "chain" | "after") => {
+                note(&mut done, at, passing(chain_upkeep::mend_links(store, name).await)?);
             }
             FindingSubject::Job(name) if finding.place == "ledger" => {
                 note(&mut done, at, passing(mend_ledger(store, name).await)?);

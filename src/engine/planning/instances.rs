@@ -23,7 +23,9 @@ use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::{JobName, NodeName};
 use crate::domain::queue::lane::Lane;
 use crate::domain::queue::lane_serving::Serving;
+use crate::domain::schedule::chain::parents::Parents;
 use crate::domain::time::zone::Zone;
+use crate::engine::chains::chain_check::{ParentFault, parent_faults};
 use crate::engine::dispatch::slots::Slots;
 use crate::engine::node_context::NodeContext;
 use crate::store::{Existing, JobRecord, SourceKind, StopRunning, Store, StoreError, next_of};
@@ -235,6 +237,35 @@ async fn list_jobs(store: &Store) -> Result<Vec<JobName>, StoreError> {
 /// Applies several requests as [`planting::apply`] does, and gives each changed job with
 /// `on = "each-node"` its instances. The due time of such a job is that of its first instance.
 pub async fn apply(
+    store: &Store,
+    host_zone: &Zone,
+    requests: &[Request],
+) -> Result<Vec<Result<Applied, PlantingError>>, StoreError> {
+    let wanted: Vec<_> =
+        requests.iter().map(|request| (&request.name, checked_parents(request))).collect();
+    let faults = parent_faults(store, &wanted).await?;
+    if faults.iter().all(Option::is_none) {
+        return apply_checked(store, host_zone, requests).await;
+    }
+    let sound = requests.iter().zip(&faults).filter(|(_, fault)| fault.is_none());
+    let sound: Vec<Request> = sound.map(|(request, _)| request.clone()).collect();
+    let mut applied = apply_checked(store, host_zone, &sound).await?.into_iter();
+    let answer = |(request, fault): (&Request, Option<ParentFault>)| match fault {
+        Some(fault) => Err(PlantingError::Parents(request.name.clone(), fault)),
+        None => {
+            applied.next().unwrap_or_else(|| Err(PlantingError::Contended(request.name.clone())))
+        }
+    };
+    Ok(requests.iter().zip(faults).map(answer).collect())
+}
+
+/// Returns the parents that must be checked against the jobs in Redis. The parents of a file's job
+/// were checked when the file was read.
+fn checked_parents(request: &Request) -> Option<&Parents> {
+    request.spec.schedule.parents().filter(|_| request.kind == SourceKind::Api)
+}
+
+async fn apply_checked(
     store: &Store,
     host_zone: &Zone,
     requests: &[Request],

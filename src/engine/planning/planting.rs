@@ -23,10 +23,12 @@ use crate::domain::name::names::{JobName, RunId};
 use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
 use crate::domain::run::run_state::RunState;
+use crate::domain::schedule::chain::parents::Parents;
 use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::schedule::timetable::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::{Zone, ZoneError};
+use crate::engine::chains::chain_check::ParentFault;
 use crate::engine::dispatch::definition::{Definition, planned as planned_run};
 use crate::store::{
     ApplyOrder, ApplyReply, DefinitionChange, Existing, JobRecord, Rev, SourceKind, Store,
@@ -132,6 +134,9 @@ pub enum PlantingError {
         "job {0} keeps changing, because another client edits the job at the same time; try again"
     )]
     Contended(JobName),
+    /// The parents of the job are refused.
+    #[error("job {0}: {1}")]
+    Parents(JobName, ParentFault),
     /// The job needs a new lane, and Redis has as many lanes as nodes poll.
     #[error(
         "the queue, priority and labels of job {job} need the new lane {lane}, but there are 10,000 lanes, the most that nodes read; use the queue, priority and labels of another job (lanes unused for 90 days are removed)"
@@ -447,6 +452,7 @@ impl<'a> Open<'a> {
             },
             max_runs: spec.shape.max_runs,
             not_while: spec.not_while.clone(),
+            after: spec.schedule.parents().map_or_else(String::new, Parents::stored),
             notify: notify_words(spec, name),
             change,
             planted: first

@@ -11,6 +11,7 @@ use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
 use crate::domain::run::resource_use::ResourceUse;
 use crate::domain::run::run_state::RunState;
+use crate::domain::schedule::chain::chain_end::ParentEnd;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::server::reply::text_of;
@@ -117,6 +118,9 @@ pub struct RunRecord {
     /// The gates at which the run has places. At the last of these gates the run may still wait for
     /// its place.
     pub places: Vec<Gate>,
+    /// The ends of the parents that decided the run, by their names. Empty for a run that no parent
+    /// started.
+    pub parents: Vec<ParentEnd>,
     /// The earlier attempts, oldest first.
     pub past: Vec<PastAttempt>,
 }
@@ -177,6 +181,7 @@ impl RunRecord {
             waited_at: None,
             waiting_for: None,
             places: Vec::new(),
+            parents: Vec::new(),
             past: Vec::new(),
             run,
         }
@@ -297,6 +302,7 @@ impl RunRecord {
             waited_at: text("waited_at").zip(instant("waited_to")),
             waiting_for: text("waiting_for").filter(|_| state == RunState::Scheduled),
             places: text("places").map_or_else(Vec::new, |places| Gate::all_in(&places)),
+            parents: text("parents").map_or_else(Vec::new, |ends| ParentEnd::read_all(&ends)),
             past,
         }))
     }

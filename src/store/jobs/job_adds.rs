@@ -30,6 +30,7 @@ impl ApplyOrder {
         let is_plain = self.kind == SourceKind::Api
             && self.read.is_none()
             && self.not_while.is_empty()
+            && self.after.is_empty()
             && self.unique.is_none()
             && self.old_key.is_none()
             && self.old_gates.is_empty()

@@ -82,6 +82,8 @@ pub struct ApplyOrder {
     pub max_runs: Option<u32>,
     /// The jobs during whose runs this job must not run.
     pub not_while: BTreeSet<JobName>,
+    /// The rule and the parents of a job in a chain, as Redis stores them. Empty for any other job.
+    pub after: String,
     /// The effect of the changed definition on the planned run.
     pub change: DefinitionChange,
     /// The planned run to add to the due set, if any.
@@ -255,6 +257,7 @@ impl Store {
             .arg("notify", &order.notify)
             .arg("gates", names_of(&order.old_gates))
             .arg("gate_entry", order.gated.as_deref().unwrap_or_default())
+            .arg("after", &order.after)
             .gate_keys(keys, &order.old_gates)
     }
 

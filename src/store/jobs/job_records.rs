@@ -98,6 +98,8 @@ pub struct JobRecord {
     pub window: Option<SpreadWindow>,
     /// The unique key that the job names, if any.
     pub unique: Option<UniqueKey>,
+    /// The rule and the parents of a job in a chain. Empty for any other job.
+    pub after: String,
     /// The files that list the job, each with the digest of the definition that the file gives the
     /// job. An empty digest means that the file must be applied again.
     pub listed_by: BTreeMap<String, String>,
@@ -155,6 +157,7 @@ impl JobRecord {
             tz: text("tz")?.clone(),
             anchor: instant("anchor").or(created).ok_or_else(|| missing("anchor"))?,
             since: instant("since").ok_or_else(|| missing("since"))?,
+            after: map.get("after").cloned().unwrap_or_default(),
             handled: map.get("handled").map(|times| handled_in(times)).unwrap_or_default(),
             pending: run("pending")?,
             paused_run: run("paused_run")?,

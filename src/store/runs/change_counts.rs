@@ -35,11 +35,13 @@ pub enum Change {
     Jobs,
     /// A deadline was added that is earlier than all other deadlines.
     Deadlines,
+    /// A run ended for which children of its job wait.
+    Chains,
 }
 
 impl Change {
     /// All kinds, in the order of their counters in Redis (`CHANGES_COUNTED` in `prelude.lua`).
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Due,
         Self::Lanes,
         Self::Pools,
@@ -48,6 +50,7 @@ impl Change {
         Self::Notices,
         Self::Jobs,
         Self::Deadlines,
+        Self::Chains,
     ];
 }
 

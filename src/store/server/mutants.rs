@@ -44,11 +44,15 @@ pub enum Mutant {
     OrderForgotten,
     /// A claim starts a run of a removed job with the definition of a later job of the same name.
     FormerBegins,
+    /// The end of a run is not written down for the children of its job.
+    ChainForgotten,
+    /// A child runs however its parents ended.
+    ParentsIgnored,
 }
 
 impl Mutant {
     /// All mutants, each with the word that selects the mutant in `SCHEDD_MUTANT`.
-    pub const ALL: [(&str, Self); 13] = [
+    pub const ALL: [(&str, Self); 15] = [
         ("no-token-check", Self::NoTokenCheck),
         ("zrem-first", Self::ZremFirst),
         ("no-start-mark", Self::NoStartMark),
@@ -62,6 +66,8 @@ impl Mutant {
         ("slots-unbounded", Self::SlotsUnbounded),
         ("order-forgotten", Self::OrderForgotten),
         ("former-begins", Self::FormerBegins),
+        ("chain-forgotten", Self::ChainForgotten),
+        ("parents-ignored", Self::ParentsIgnored),
     ];
 
     /// Returns the changes of this mutant: script name, piece of text, and replacement.
@@ -131,6 +137,16 @@ impl Mutant {
                 ("list_due", "if count == 0 or per == 0 then", "if true then"),
             ],
             Self::FormerBegins => &[("claim_runs", "if is_of_former then", "if false then")],
+            Self::ChainForgotten => &[(
+                "finish_run",
+                "redis.call('ZADD', k.chain_ends, now, cjson.encode(ended))",
+                "do end",
+            )],
+            Self::ParentsIgnored => &[(
+                "plant_child",
+                "local may_run = rule == 'after_finished'",
+                "local may_run = true",
+            )],
             Self::ZremFirst
             | Self::NoStartMark
             | Self::RenewNever

@@ -52,13 +52,14 @@ pub(super) enum KeyOwner {
 }
 
 /// The families of keys that a job has: the short name in scripts, and the name of the family.
-const OF_JOB: [(&str, &str); 13] = [
+const OF_JOB: [(&str, &str); 14] = [
     ("job", "job"),
     ("open", "open"),
     ("manual", "manual"),
     ("waiting", "waiting"),
     ("catch_up", "catch_up"),
     ("backfill", "backfill"),
+    ("chain", "chain"),
     ("job_history", "history"),
     ("job_dead", "dead"),
     ("job_outputs", "outputs"),
@@ -182,6 +183,13 @@ impl Keys {
         /// Returns the key of the notifications that wait for their runs, a zset: JSON -> time
         /// since when, ms. An entry is removed when its run is added to the due set.
         notices;
+        /// Returns the key of the children in chains, a zset: `PARENT CHILD` -> 0. The child runs
+        /// when its parents have ended.
+        chains;
+        /// Returns the key of the ends of runs that children have not been given yet, a zset: JSON
+        /// -> time of the end, ms. An end has an entry for each child of its job. An entry is
+        /// removed when the child has the end.
+        chain_ends;
         /// Returns the key of the gates to check, a zset: gate -> time of the check, ms. A gate is
         /// checked when a place becomes free, or when a gap, turn or rate limit ends.
         gate_timers;
@@ -210,6 +218,7 @@ impl Keys {
         /// - `notices`: a notification was recorded, and a node must plan its notice.
         /// - `jobs`: a job was added, edited or removed. No message is sent.
         /// - `deadlines`: a deadline was added that is earlier than all others. No message is sent.
+        /// - `chains`: a run ended for which children of its job wait.
         nudge;
     }
 
@@ -355,6 +364,13 @@ impl Keys {
     /// time, ms.
     pub(crate) fn backfill(&self, job: &JobName) -> String {
         self.named(&format!("backfill:{job}"))
+    }
+
+    /// Returns the key of the occurrences for which not all parents of a child have ended, a hash.
+    /// The field is the occurrence: the id of the child's run behind `@`. The value is JSON with
+    /// the time of the first end and the ends of the parents.
+    pub(crate) fn chain(&self, job: &JobName) -> String {
+        self.named(&format!("chain:{job}"))
     }
 
     /// Returns the key of the ended runs of one job, a zset: run id -> time the run ended, ms.

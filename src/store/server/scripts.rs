@@ -108,6 +108,7 @@ scripts! {
     LIST_DUE "list_due";
     READ_PAGE "read_page";
     RECORD_SERVER "record_server";
+    REPAIR_CHAIN "repair_chain";
     REPAIR_COUNTS "repair_counts";
     REPAIR_GATE "repair_gate";
     REPAIR_JOB "repair_job";
@@ -120,6 +121,7 @@ scripts! {
     OPEN_GATE "open_gate";
     PAUSE_JOB "pause_job";
     PLANT_BACKFILL "plant_backfill";
+    PLANT_CHILD "plant_child";
     PLANT_MANUAL "plant_manual";
     PLANT_NOTICE "plant_notice";
     PLANT_REBOOT "plant_reboot";

@@ -55,7 +55,8 @@ pub(super) fn drift(view: &View<'_>, findings: &mut Vec<Finding>) {
             }
         }
     }
-    for job in view.evidence.jobs.values().filter(|job| job.is_recurring()) {
+    let has_times = |job: &&Job| job.is_recurring() && job.after.is_none();
+    for job in view.evidence.jobs.values().filter(has_times) {
         by_time(view, job, findings);
     }
 }

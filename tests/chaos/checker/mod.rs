@@ -6,6 +6,7 @@
 
 mod accounts;
 mod catch_up;
+mod chain;
 mod crowd;
 mod drift;
 mod each_node;
@@ -210,6 +211,7 @@ pub(crate) fn check(evidence: &Evidence) -> Vec<Finding> {
     shared::above(&view, &mut findings);
     unique::unique(&view, &mut findings);
     each_node::elsewhere(&view, &mut findings);
+    chain::chain(&view, &mut findings);
     shared::turn(&view, &mut findings);
     shared::gap(&view, &mut findings);
     shared::burst(&view, &mut findings);

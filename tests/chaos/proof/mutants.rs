@@ -16,6 +16,7 @@ use super::trial::Failure;
 use crate::checker::{Finding, Verdict, check};
 use crate::evidence::{SECOND, now, span};
 use crate::stage::Interrupted;
+use crate::world::chain;
 use crate::world::jobs::{Act, Job, Overlap};
 use crate::world::readding::{Place, Readded};
 use crate::world::schedule::When;
@@ -144,6 +145,18 @@ const MUTANTS: &[Mutant] = &[
             act: readd_while_it_executes,
         },
     },
+    Mutant {
+        name: "chain-forgotten",
+        rule: "an end is not written down for the children of its job",
+        wanted: &[Verdict::Missing],
+        scene: Scene { nodes: 1, var: None, has_small: false, jobs: chained, act: look_on_long },
+    },
+    Mutant {
+        name: "parents-ignored",
+        rule: "a child runs however its parents ended",
+        wanted: &[Verdict::Early],
+        scene: Scene { nodes: 1, var: None, has_small: false, jobs: chained, act: look_on_long },
+    },
 ];
 
 fn once(name: &str, act: Act, work_ms: i64) -> Job {
@@ -238,6 +251,13 @@ fn queueing() -> Vec<Job> {
         .map(|number| of("narrow", number))
         .chain((0..6).map(|number| of("paced", number)))
         .collect()
+}
+
+/// A chain of a job that fails, and of two that must not run after it.
+fn chained() -> Vec<Job> {
+    let mut jobs = chain::zoo(3);
+    jobs[0] = Job { retries: 0, act: Act::FailFirst(1), ..jobs[0].clone() };
+    jobs
 }
 
 fn look_on_long(play: &mut Play<'_>) -> Result<(), Interrupted> {

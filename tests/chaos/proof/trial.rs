@@ -43,6 +43,8 @@ pub(crate) struct Trial {
     pub(crate) length: Duration,
     pub(crate) faults: Vec<String>,
     pub(crate) jobs: Vec<String>,
+    /// The number of jobs in a chain; 0 for no chain.
+    pub(crate) chain: usize,
     pub(crate) keep: bool,
     pub(crate) mode: Mode,
 }
@@ -111,6 +113,7 @@ impl Trial {
             length: self.length,
             faults: &self.faults,
             jobs: &self.jobs,
+            chain: self.chain,
             steady: is_soak,
         };
         let mut plan = Plan::draw(&wanted, &store.url()).map_err(Failure::Test)?;
@@ -128,6 +131,7 @@ impl Trial {
         let ready = await_jobs(&stage, instances(plan.jobs.clone()).len() + of_each.count())?;
         open_phases(&mut plan.jobs, set_at, ready);
         let usage = soak::usage(&stage);
+        let chain = if self.chain > 0 { plan.jobs.clone() } else { Vec::new() };
         let mut hands = Hands::new(
             &stage,
             plan.rng.fork(),
@@ -157,6 +161,7 @@ impl Trial {
             people?;
             others?;
             stage.pause(CALM)?;
+            let chain_stopped = settle::stop_chain(&stage, &chain, TIMING.lease)?;
             let stopped = settle::stop_recurring(&stage, TIMING.lease)?;
             let mut leftovers = settle::await_owed(&stage, settle::OWED)?;
             leftovers.extend(settle::leftovers(&stage, &usage)?);
@@ -171,7 +176,7 @@ impl Trial {
                 log,
                 added,
                 reported,
-                stopped,
+                (chain_stopped, stopped),
                 history,
                 leftovers,
                 crashes,
@@ -181,6 +186,10 @@ impl Trial {
         let (mut log, added, reported, stopped, history, leftovers, mut crashes, host_lags) =
             played?;
         let Hands { mut jobs, mut operations, .. } = hands;
+        let (chain_stopped, stopped) = stopped;
+        if let Some(stopped) = chain_stopped {
+            close_phases(&mut jobs, stopped);
+        }
         close_phases(&mut jobs, stopped);
         jobs = instances(jobs);
         jobs.extend(added);

@@ -118,6 +118,8 @@ pub(crate) struct Job {
     pub(crate) added: Micros,
     /// The version of its definition, if it is removed and added again.
     pub(crate) version: Option<u32>,
+    /// The parent, after whose success it runs.
+    pub(crate) after: Option<String>,
 }
 
 impl Job {
@@ -144,6 +146,7 @@ impl Job {
             is_sure: true,
             added: 0,
             version: None,
+            after: None,
         }
     }
 
@@ -211,6 +214,9 @@ impl Job {
     pub(crate) fn toml(&self, dir: &Path) -> String {
         let mut text = format!("[jobs.{}]\n", self.name);
         match self.phases.last().map(|phase| phase.when) {
+            _ if let Some(parent) = &self.after => {
+                writeln!(text, "after = \"{parent}\"").unwrap();
+            }
             Some(When::Seconds(step)) => writeln!(text, "cron = \"*/{step} * * * * *\"").unwrap(),
             Some(When::Every { period, .. }) => writeln!(text, "every = \"{period}s\"").unwrap(),
             _ => {}

@@ -18,6 +18,9 @@ pub(crate) fn live(connection: &mut Connection) -> Vec<String> {
         "gate_holders:",
         "gate_waiters:",
         "running:",
+        "catch_up:",
+        "chain:",
+        "chain_ends",
     ];
     let of_these =
         all(connection).into_iter().filter(|key| live.iter().any(|kind| key.starts_with(kind)));
@@ -53,6 +56,21 @@ pub(crate) fn stray(connection: &mut Connection) -> Vec<String> {
         _ => false,
     };
     all(connection).into_iter().filter(is_stray).collect()
+}
+
+/// Returns the number of ends of parents that no child has been given yet.
+pub(crate) fn chain_ends(connection: &mut Connection) -> usize {
+    redis::cmd("ZCARD").arg(whole("chain_ends")).query(connection).unwrap()
+}
+
+/// Returns true if a run of this job is planned.
+pub(crate) fn is_planned(connection: &mut Connection, job: &str) -> bool {
+    let pending: Option<String> = redis::cmd("HGET")
+        .arg(whole(&format!("job:{job}")))
+        .arg("pending")
+        .query(connection)
+        .unwrap();
+    pending.is_some_and(|run| !run.is_empty())
 }
 
 /// Returns the names of all live jobs.

@@ -1,6 +1,7 @@
 //! The jobs, nodes and people that the faults hit.
 
 pub(crate) mod adding;
+pub(crate) mod chain;
 pub(crate) mod each_node;
 pub(crate) mod grounds;
 pub(crate) mod hands;

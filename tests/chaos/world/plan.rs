@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
+use super::chain;
 use super::jobs::{Job, head, zoo};
 use crate::evidence::Micros;
 use crate::faults::{DECK, Draw, Fault, Reaches, needs};
@@ -35,6 +36,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) faults: &'a [String],
     /// Names of jobs; empty for all.
     pub(crate) jobs: &'a [String],
+    /// The number of jobs in a chain; 0 for no chain.
+    pub(crate) chain: usize,
     /// True if daemons and keepers are left alone.
     pub(crate) steady: bool,
 }
@@ -44,6 +47,7 @@ impl Plan {
     pub(crate) fn draw(wanted: &Wanted<'_>, url: &str) -> Result<Self, String> {
         let mut rng = Rng::with_seed(wanted.seed);
         let mut jobs = zoo(&mut rng, url);
+        jobs.extend(chain::zoo(wanted.chain));
         if !wanted.jobs.is_empty() {
             jobs.retain(|job| wanted.jobs.iter().any(|name| job.name.starts_with(name.as_str())));
         }

@@ -9,7 +9,7 @@ use super::{ApiScene, DEFINING};
 
 /// Each route with the lowest role that may use it, or `define` for the role admin with
 /// `define = true`, or `open`.
-const ROUTES: [(&str, &str, &str); 36] = [
+const ROUTES: [(&str, &str, &str); 37] = [
     ("get", "/healthz", "open"),
     ("get", "/readyz", "open"),
     ("get", "/login", "open"),
@@ -41,6 +41,7 @@ const ROUTES: [(&str, &str, &str); 36] = [
     ("get", "/v1/stats", "viewer"),
     ("get", "/v1/data-loss", "viewer"),
     ("get", "/v1/doctor", "viewer"),
+    ("get", "/v1/graph", "viewer"),
     ("get", "/v1/events", "viewer"),
     ("post", "/v1/schedctl", "viewer"),
     // A verb of each right, because the route serves all verbs.

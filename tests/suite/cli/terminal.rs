@@ -7,9 +7,9 @@ use schedd::domain::run::run_state::RunState;
 use super::Bench;
 use crate::support::ctl::Schedctl;
 
-const VERBS: [&str; 17] = [
-    "add", "list", "cancel", "show", "history", "logs", "next", "describe", "run", "rerun",
-    "backfill", "pause", "resume", "check", "stats", "top", "nodes",
+const VERBS: [&str; 18] = [
+    "add", "list", "cancel", "show", "history", "logs", "next", "describe", "graph", "run",
+    "rerun", "backfill", "pause", "resume", "check", "stats", "top", "nodes",
 ];
 
 #[test]
@@ -195,6 +195,7 @@ fn no_verb_minds_a_reader_that_has_gone() {
         &["nodes"],
         &["queues"],
         &["groups"],
+        &["graph"],
         &["data-loss"],
         &["doctor"],
         &["pause", "a"],

@@ -91,6 +91,7 @@ pub(crate) fn definition(job: &str, offset: i64) -> ApplyOrder {
         delay: None,
         max_runs: None,
         not_while: BTreeSet::new(),
+        after: String::new(),
         notify: String::new(),
         change: DefinitionChange::Schedule,
         planted: Some(successor(job, offset)),

@@ -139,7 +139,9 @@ impl KeyFlag {
             "queue" => completion::queues(),
             "group" => completion::groups(),
             "tz" => completion::zones(),
-            "not_while" => completion::jobs(),
+            "not_while" | "after" | "after_any" | "after_failed" | "after_finished" => {
+                completion::jobs()
+            }
             "overlap" => completion::words(&["allow", "queue", "replace", "skip"]),
             "catch_up.mode" => completion::words(&["all", "latest", "skip"]),
             "delivery" => completion::words(&["at-least-once", "at-most-once"]),

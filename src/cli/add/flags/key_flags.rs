@@ -46,6 +46,14 @@ pub(crate) const KEY_FLAGS: &[KeyFlag] = flags! {
         "every" => "every", Duration, "DURATION";
         /// Run repeatedly, this long after the end of the previous run
         "delay" => "delay", Duration, "DURATION";
+        /// Run when these jobs have succeeded, once for each run of the job at the top of the chain
+        "after" => "after", List, "JOBS";
+        /// Run when these jobs have ended and at least one of them has succeeded
+        "after-any" => "after_any", List, "JOBS";
+        /// Run when these jobs have ended and at least one of them has failed
+        "after-failed" => "after_failed", List, "JOBS";
+        /// Run when these jobs have ended, however they ended
+        "after-finished" => "after_finished", List, "JOBS";
         /// Run when this systemd OnCalendar expression matches, such as 'Mon..Fri 09:00'; may be
         /// given several times
         "calendar" => "calendar", Texts, "EXPR";

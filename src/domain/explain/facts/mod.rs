@@ -2,12 +2,14 @@
 //! facts.
 
 mod blocker_facts;
+mod chain_facts;
 mod job_facts;
 mod loss_facts;
 mod node_facts;
 mod run_facts;
 
 pub use blocker_facts::{Blocker, Executing};
+pub use chain_facts::ChainFacts;
 pub use job_facts::{JobFacts, Source};
 pub use loss_facts::Loss;
 pub use node_facts::{GONE_AFTER, NodeFacts};
@@ -56,6 +58,10 @@ pub struct Facts {
     pub made_up_by: Option<(RunId, RunState)>,
     /// The nodes, in the order of their names.
     pub nodes: Vec<NodeFacts>,
+    /// The occurrence that waits for parents. `None` if the subject waits for none.
+    pub chain: Option<ChainFacts>,
+    /// The parents of the job that no longer exist.
+    pub lost_parents: Vec<JobName>,
     /// The blockers of the ready run. For a job without a ready run, only the pause of its queue.
     pub blockers: Vec<Blocker>,
 }
@@ -207,7 +213,7 @@ impl Facts {
 
     /// Returns the definition and timetable of the job. Returns `None` if the definition is missing
     /// or unreadable.
-    pub(super) fn definition(&self) -> Option<&(JobSpec, Timetable)> {
+    pub(crate) fn definition(&self) -> Option<&(JobSpec, Timetable)> {
         self.job.as_ref()?.definition.as_ref().ok()
     }
 

@@ -9,6 +9,7 @@ use crate::domain::queue::lane::Lane;
 use crate::domain::queue::lane_serving::Unserved;
 use crate::domain::queue::rate::Rate;
 use crate::domain::run::run_state::RunState;
+use crate::domain::schedule::chain::chain_end::ParentEnd;
 use crate::domain::time::unix_millis::UnixMillis;
 
 /// The longest time after its due time at which a run still counts as on time.
@@ -57,6 +58,8 @@ pub struct RunFacts {
     /// The due time of the last occurrence in the run's skipped range, and the number of
     /// occurrences in this range. `None` if the record is for this run only.
     pub skipped: Option<(UnixMillis, u64)>,
+    /// The ends of the parents that decided the run. Empty for a run that no parent started.
+    pub parents: Vec<ParentEnd>,
     /// The `on_late` notices about the run that Redis still keeps.
     pub late_notices: Vec<LateNotice>,
 }

@@ -1,6 +1,7 @@
 //! The findings of `explain`, made from the facts. Each module makes one kind of findings.
 
 mod blocker_findings;
+mod chain_findings;
 mod clock_findings;
 mod deadline_findings;
 mod gate_findings;

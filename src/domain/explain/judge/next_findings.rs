@@ -56,6 +56,14 @@ fn by_schedule(facts: &Facts) -> Option<Finding> {
         let text = format!("The job has no schedule. schedctl run {} starts a run.", facts.name);
         return Some(finding("next_manual", text));
     }
+    if let Some(parents) = spec.schedule.parents() {
+        let text = format!(
+            "The next run starts {}, in the next occurrence of the chain. schedctl next {} prints its time.",
+            parents.text(),
+            facts.name
+        );
+        return Some(finding("next_after_parents", text));
+    }
     let at = |at: UnixMillis| {
         let notes = notes_on(facts, timetable, at);
         finding(

@@ -1,5 +1,6 @@
 //! Findings about the outcome: how a run ended, or why it waits or did not start.
 
+use super::chain_findings;
 use super::gate_findings::{let_in, waits_at};
 use super::loss_findings::hidden;
 use super::timing_findings::mode_word;
@@ -31,7 +32,11 @@ fn on(facts: &Facts, at: Option<UnixMillis>) -> String {
 
 /// Returns the findings that say how a run ended, or why it waits or did not start.
 pub(super) fn outcome(facts: &Facts) -> Vec<Finding> {
-    let mut found = of_subject(facts);
+    let mut found: Vec<Finding> = chain_findings::awaits(facts).into_iter().collect();
+    // An occurrence that waits for parents has no record yet.
+    if found.is_empty() || matches!(facts.subject, Subject::Job { .. }) {
+        found.extend(of_subject(facts));
+    }
     let backfill = facts.made_up_by.as_ref().map(|(run, state)| {
         let state = state.as_str().replace('_', " ");
         finding("made_up_by", format!("schedctl backfill made run {run} for this occurrence. The state of that run is: {state}."))
@@ -219,6 +224,7 @@ fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Finding> {
     let known = run.attempts.len().saturating_sub(usize::from(unseen(facts, run).is_some()));
     let mut found: Vec<Finding> =
         run.attempts.iter().take(known).map(|attempt| of_attempt(facts, attempt)).collect();
+    found.splice(0..0, chain_findings::parents_ended(run));
     found.extend(handed_back(run));
     let id = run.run.to_string();
     let retries = facts
@@ -375,6 +381,7 @@ fn skipped(facts: &Facts, run: &RunFacts) -> (&'static str, String) {
         Some("max_runs") => {
             ("skipped_used_up", "The run was skipped because as many runs had started as max_runs allows.".to_owned())
         }
+        Some("parent") => ("skipped_parent", chain_findings::skipped(facts, run)),
         Some("paused") => {
             let paused = facts.entry_before(AuditEntry::PAUSED, run.finished_at.unwrap_or(facts.now));
             let by = by(paused.and_then(|entry| entry.by.as_ref()));

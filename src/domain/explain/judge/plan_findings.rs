@@ -1,5 +1,6 @@
 //! Findings about the plan: the schedule of the job, its author, and its changes.
 
+use super::chain_findings;
 use super::clock_findings::clock_changes;
 use crate::domain::explain::explain_words::{after, by, files};
 use crate::domain::explain::facts::{Facts, JobFacts, Source, Subject};
@@ -199,8 +200,12 @@ fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Finding>) {
         Ok((spec, _)) if spec.schedule == Schedule::Manual => {
             finding("manual", "The job has no schedule. It runs only on request.")
         }
-        Ok((spec, timetable)) => schedule(facts, job, spec, timetable),
+        Ok((spec, timetable)) => match spec.schedule.parents() {
+            Some(parents) => chain_findings::parents(parents),
+            None => schedule(facts, job, spec, timetable),
+        },
     });
+    found.extend(chain_findings::lost_parents(facts));
     match (facts.name.instance(), &job.source) {
         (Some((defined, node)), _) => {
             let text = format!("This is job {defined} on node {node} (on = \"each-node\").");

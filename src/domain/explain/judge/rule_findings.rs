@@ -34,7 +34,9 @@ pub(super) fn rules(
     }));
     keys.extend(timing.iter().flat_map(|found| keys_of(found.code)));
     if matches!(facts.subject, Subject::Job { .. }) && spec.schedule != Schedule::Manual {
-        keys.extend(["overlap", "catch_up"]);
+        keys.push("overlap");
+        // No run of a child is missed.
+        keys.extend(spec.schedule.parents().is_none().then_some("catch_up"));
     }
     let mut seen: Vec<&'static str> = Vec::new();
     keys.retain(|key| {

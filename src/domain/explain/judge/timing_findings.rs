@@ -47,6 +47,10 @@ fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Finding> {
     if matches!(run.run.kind(), RunKind::Backfill | RunKind::Rerun) {
         return Vec::new();
     }
+    // A child starts when its parents have ended, however long after its due time.
+    if !run.parents.is_empty() && !run.is_owed(facts.now) {
+        return Vec::new();
+    }
     // The run was claimed for its `done_check` only, and no attempt started.
     if run.first_start.is_some() && run.attempts.is_empty() {
         return Vec::new();

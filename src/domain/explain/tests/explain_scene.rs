@@ -119,6 +119,8 @@ pub(super) fn facts(subject: Subject) -> Facts {
         making_up: 0,
         made_up_by: None,
         nodes: vec![node("n1", &[])],
+        chain: None,
+        lost_parents: Vec::new(),
         blockers: Vec::new(),
     }
 }
@@ -145,6 +147,7 @@ pub(super) fn fresh() -> RunFacts {
         passed: None,
         handed_back: None,
         skipped: None,
+        parents: Vec::new(),
         late_notices: Vec::new(),
         run,
     }

@@ -1,5 +1,6 @@
 //! Tests of the findings of `explain`. Each part of the answer has its own file.
 
+mod chain_tests;
 mod clock_tests;
 mod deadline_tests;
 mod explain_scene;

@@ -123,6 +123,12 @@ impl RunId {
         self.due
     }
 
+    /// Returns the id of the run of `job` that has the due time and the word of this run.
+    #[must_use]
+    pub fn of_job(&self, job: JobName) -> Self {
+        Self { job, ..self.clone() }
+    }
+
     /// Returns the word behind `~` in the id, or `None` for a regular run.
     pub fn word(&self) -> Option<&str> {
         self.manual.as_deref()

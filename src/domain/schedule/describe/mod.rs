@@ -17,6 +17,7 @@ mod time_of_day;
 
 pub use modifier_words::shape_in_words;
 
+use super::chain::parents::{ParentRule, Parents};
 use super::schedule_form::Schedule;
 use crate::domain::name::names::JobName;
 use crate::domain::time::duration::format_duration;
@@ -75,6 +76,7 @@ pub fn in_words(schedule: &Schedule, of: PhraseOf<'_>) -> Vec<Phrase> {
         Schedule::Delay(delay) => {
             by_itself(format!("{} after the end of each run", format_duration(*delay)))
         }
+        Schedule::After(parents) => by_itself(after_words(parents)),
         Schedule::Calendar(list) => list
             .iter()
             .map(|one| on_the_wall(calendar_words::words(one), one.zone().is_none()))
@@ -83,6 +85,27 @@ pub fn in_words(schedule: &Schedule, of: PhraseOf<'_>) -> Vec<Phrase> {
             list.iter().map(|one| on_the_wall(rule_words::words(one), true)).collect()
         }
         Schedule::Several(list) => list.iter().flat_map(|one| in_words(one, of)).collect(),
+    }
+}
+
+/// Returns the parents of a job as text, such as `when extract and load have succeeded`.
+fn after_words(parents: &Parents) -> String {
+    let jobs = list(&parents.jobs.iter().map(ToString::to_string).collect::<Vec<_>>());
+    if parents.jobs.len() == 1 {
+        return match parents.rule {
+            ParentRule::Succeeded | ParentRule::AnySucceeded => {
+                format!("when {jobs} has succeeded")
+            }
+            ParentRule::AnyFailed => format!("when {jobs} has failed"),
+            ParentRule::Ended => format!("when {jobs} has ended"),
+        };
+    }
+    let one = "ended and at least one of them has";
+    match parents.rule {
+        ParentRule::Succeeded => format!("when {jobs} have succeeded"),
+        ParentRule::AnySucceeded => format!("when {jobs} have {one} succeeded"),
+        ParentRule::AnyFailed => format!("when {jobs} have {one} failed"),
+        ParentRule::Ended => format!("when {jobs} have ended"),
     }
 }
 

@@ -98,9 +98,10 @@ impl Timetable {
     }
 
     /// Returns true if the schedule decides the times of the runs. A job with a delay has no such
-    /// times, because each run starts after the end of the previous run.
+    /// times, because each run starts after the end of the previous run. Neither has a job with
+    /// parents.
     pub fn has_times(&self) -> bool {
-        !matches!(self.schedule, Schedule::Delay(_))
+        !matches!(self.schedule, Schedule::Delay(_) | Schedule::After(_))
     }
 
     /// Returns the zone of the timetable.

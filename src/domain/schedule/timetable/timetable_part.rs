@@ -34,7 +34,7 @@ impl TimetablePart {
     /// `every` counts, and the number of its first instant.
     pub(super) fn collect(schedule: &Schedule, beat: PartBeat, parts: &mut Vec<Self>) {
         match schedule {
-            Schedule::Manual | Schedule::Delay(_) => {}
+            Schedule::Manual | Schedule::Delay(_) | Schedule::After(_) => {}
             Schedule::At(at) => parts.push(Self::Instants(vec![at.as_i64()])),
             Schedule::Instants(list) => {
                 parts.push(Self::Instants(list.iter().map(|at| at.as_i64()).collect()));

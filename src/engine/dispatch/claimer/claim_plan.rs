@@ -80,7 +80,9 @@ impl Claimer {
             };
             let mut successor = None;
             let mut overlap = definition.spec.overlap_on_time();
-            if !due_run.run.is_manual() && !due_run.is_owed {
+            // A child starts when its parents have ended, so no run of it is late or missed.
+            let is_child = definition.spec.schedule.parents().is_some();
+            if !due_run.run.is_manual() && !due_run.is_owed && !is_child {
                 let mut dealt = Dealt::ToClaim;
                 let decision = lateness::judge(due(&definition, &due_run.run, now, hints));
                 match without_successor_on_each_node(&definition, decision) {
@@ -132,7 +134,7 @@ impl Claimer {
                 }
             } else if due_run.run.kind() == RunKind::Backfill {
                 overlap = definition.spec.overlap_when_backfilled();
-            } else if due_run.is_owed {
+            } else if due_run.is_owed && !is_child {
                 overlap = definition.spec.overlap_when_missed();
             }
             let order = ClaimOrder {

@@ -51,7 +51,7 @@ pub(crate) fn may_be_far(definition: &Definition, now: UnixMillis) -> Option<Def
             let has_finished = record.ended.as_deref() == Some("finished");
             return (has_finished && at > now).then(|| definition.clone());
         }
-        Schedule::Manual => return None,
+        Schedule::Manual | Schedule::After(_) => return None,
         // This job has an open run, and the end of that run plans the next run.
         Schedule::Delay(_) if record.pending.is_none() => return None,
         _ => {}

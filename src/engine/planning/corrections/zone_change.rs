@@ -12,6 +12,7 @@ use tracing::{info, warn};
 
 use crate::domain::job::notice::notify_words;
 use crate::domain::name::names::JobName;
+use crate::domain::schedule::chain::parents::Parents;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::definition::Definition;
 use crate::engine::node_context::NodeContext;
@@ -101,6 +102,7 @@ async fn move_run(
         delay: None,
         max_runs: definition.spec.shape.max_runs,
         not_while: definition.spec.not_while.clone(),
+        after: definition.spec.schedule.parents().map_or_else(String::new, Parents::stored),
         notify: notify_words(&definition.spec, name),
         unique: None,
         old_key: None,

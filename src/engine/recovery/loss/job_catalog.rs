@@ -26,7 +26,19 @@ const UNCHANGED_EVERY: Duration = Duration::from_secs(600);
 const PAGE: usize = 1_000;
 const BATCH: usize = 200;
 /// The keys of a definition that contain its schedule.
-const SCHEDULES: [&str; 7] = ["cron", "every", "delay", "at", "calendar", "rrule", "schedules"];
+const SCHEDULES: [&str; 11] = [
+    "cron",
+    "every",
+    "delay",
+    "at",
+    "calendar",
+    "rrule",
+    "schedules",
+    "after",
+    "after_any",
+    "after_failed",
+    "after_finished",
+];
 
 /// The handles of the loop that keeps the names of jobs that no file would restore.
 pub(crate) struct JobCatalog {

@@ -1,5 +1,6 @@
 //! Histories that prove the checker.
 
+pub(crate) mod chain_self_test;
 pub(crate) mod each_node_self_test;
 pub(crate) mod hard_self_test;
 pub(crate) mod self_test;

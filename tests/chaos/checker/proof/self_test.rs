@@ -37,6 +37,7 @@ pub(crate) fn run() -> usize {
     super::small_self_test::judge(&mut expect);
     super::wrong_self_test::judge(&mut expect);
     super::each_node_self_test::judge(&mut expect);
+    super::chain_self_test::judge(&mut expect);
     assert!(misjudged.is_empty(), "the checker misjudges\n{}", misjudged.join("\n"));
     count
 }

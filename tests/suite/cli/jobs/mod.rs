@@ -1,6 +1,7 @@
 //! The verbs about jobs and files.
 
 pub(crate) mod applying;
+pub(crate) mod chaining;
 pub(crate) mod checking;
 pub(crate) mod durations;
 pub(crate) mod exporting;

@@ -13,7 +13,8 @@ use crate::support::redis::TestRedis;
 use crate::support::wait::{LONG, until};
 use field_tables::FieldTables;
 
-/// The file of a node: a recurring job, members of a group, a job on each node, and a long run.
+/// The file of a node: a recurring job, members of a group, a job on each node, a chain,
+/// and a long run.
 const JOBS: &str = r#"
 [daemon]
 queues = ["default", "mail"]
@@ -41,6 +42,11 @@ on = "each-node"
 shell = "true"
 [jobs.pace]
 shell = "echo next=1h > $SCHEDD_RESULT"
+[jobs.first]
+shell = "true"
+[jobs.second]
+after = "first"
+shell = "true"
 [jobs.slow]
 shell = "sleep 600"
 "#;
@@ -144,6 +150,13 @@ impl Scene {
             self.look("show JOB", &["show", job]);
         }
         self.look("show RUN", &["show", "bad@last"]);
+        self.look("graph", &["graph"]);
+        self.look("show JOB", &["show", "second"]);
+        self.ctl.run(&["run", "first", "--wait"]).good();
+        self.wait("the child runs", &["history", "second", "--json"], |runs| {
+            runs[0]["state"] == "succeeded"
+        });
+        self.look("show RUN", &["show", "second@last"]);
         self.look_at("history");
         for explained in [&["explain", "tick"][..], &["explain", "sweep"], &["explain", "slow"]] {
             self.look("explain", explained);

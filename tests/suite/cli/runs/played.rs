@@ -110,6 +110,23 @@ impl Played {
         }
     }
 
+    /// Gives all ends of runs to the children that wait for them.
+    pub(crate) fn give_chain_ends(&self) {
+        let give = async {
+            loop {
+                let (ends, _) = self.store.list_chain_ends(0, 100).await.unwrap();
+                if ends.is_empty() {
+                    return;
+                }
+                for end in &ends {
+                    let given = [(end, Lane::default_lane())];
+                    self.store.plant_children(&given).await.unwrap().remove(0).unwrap();
+                }
+            }
+        };
+        self.runtime.block_on(give);
+    }
+
     /// Ends a run in `state`, with facts of the attempt.
     #[track_caller]
     pub(crate) fn finish(&self, claim: &Claim, state: RunState, facts: Facts<'_>) {

@@ -24,7 +24,7 @@ use Judged::{By, Free, Unreadable};
 const MEMBER: &str = "\u{1} garbage";
 
 /// Of each hash a field and what is written there.
-static FIELDS: [(&str, &str, &str, Judged); 20] = [
+static FIELDS: [(&str, &str, &str, Judged); 21] = [
     ("stop_requests", "No Run", "cancelled", Unreadable),
     ("counters", "succeeded", "garbage", Unreadable),
     ("queues", "default", "garbage", Unreadable),
@@ -53,6 +53,7 @@ static FIELDS: [(&str, &str, &str, Judged); 20] = [
     ("queue_state:default", "tat", "garbage", Unreadable),
     ("group:g", "mode", "garbage", Unreadable),
     ("ledger_before:a", "failed", "garbage", Unreadable),
+    ("chain:a", "5", "garbage", Unreadable),
     ("gate:group:g", "turn", "No Job", Unreadable),
     ("unique:k", "job", "No Job", By("extra:unique")),
 ];

@@ -211,3 +211,41 @@ async fn a_planned_job_with_a_gate_is_listed_with_it() {
     desk.mend("unreadable:job_gates", "job_gates").await;
     assert_eq!(desk.get::<Vec<String>>("ZRANGE", "job_gates", &["0", "-1"]), listed);
 }
+
+#[tokio::test]
+async fn the_links_of_a_chain_are_made_to_agree_with_the_definitions() {
+    let desk = Desk::new();
+    desk.minutely("root").await;
+    desk.add_unplanned("child", json!({"after": "root"})).await;
+    desk.demand_sound("").await;
+    desk.break_by("DEL", "chains", &[]);
+    desk.mend("missing:chains", "job child").await;
+    desk.break_by("ZADD", "chains", &["0", "other child"]);
+    desk.mend("extra:chains", "job child").await;
+    desk.break_by("ZADD", "chains", &["0", "root nobody"]);
+    desk.mend("extra:chains", "job nobody").await;
+    desk.break_by("HSET", "job:child", &["after", "after_any root"]);
+    desk.mend("wrong:after", "job child").await;
+    assert_eq!(desk.get::<Vec<String>>("ZRANGE", "chains", &["0", "-1"]), ["root child"]);
+}
+
+#[tokio::test]
+async fn a_stray_state_of_a_chain_is_found_and_removed() {
+    let mut desk = Desk::new();
+    let run = desk.done("root").await;
+    desk.add_unplanned("child", json!({"after": ["root", "other"]})).await;
+    let occurrence = run.to_string().split_once('@').unwrap().1.to_owned();
+    let state = r#"{"at":"5","ends":{}}"#;
+    desk.break_by("HSET", "chain:child", &[&occurrence, state]);
+    desk.demand_sound("an occurrence may wait").await;
+    // A run with a record, and jobs that are no children, wait for no parent.
+    desk.break_by("HSET", "chain:root", &[&occurrence, state]);
+    desk.mend("extra:chain", "job root").await;
+    desk.break_by("HSET", "chain:nobody", &["5", state]);
+    desk.mend("extra:chain", "job nobody").await;
+    assert_eq!(desk.get::<i64>("EXISTS", "chain:root", &[]), 0);
+    desk.break_by("ZADD", "chain_ends", &["5", "no JSON"]);
+    desk.mend("unreadable:chain_ends", "chain_ends").await;
+    desk.break_by("HSET", "chain:child", &["nonsense", "x"]);
+    desk.mend("unreadable:chain", "chain:child").await;
+}

@@ -2,6 +2,7 @@
 
 pub(crate) mod answers;
 pub(crate) mod catching_up;
+pub(crate) mod chaining;
 pub(crate) mod debouncing;
 pub(crate) mod done_check;
 pub(crate) mod each_node;

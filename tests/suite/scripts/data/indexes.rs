@@ -147,6 +147,21 @@ impl World {
                         .job(job, "not_while")
                         .is_some_and(|named| named.split(' ').any(|name| name == other))
                 },
+                "chains" => |snapshot, _, link| {
+                    let (parent, job) = link.split_once(' ').unwrap();
+                    snapshot
+                        .job(job, "after")
+                        .is_some_and(|named| named.split(' ').skip(1).any(|name| name == parent))
+                },
+                // The run may have been retried since then, and its record may be trimmed.
+                "chain_ends" => |_, _, end| {
+                    serde_json::from_str::<Value>(end)
+                        .is_ok_and(|end| end["run"].is_string() && end["child"].is_string())
+                },
+                "chain" => |snapshot, job, occurrence| {
+                    snapshot.job(job, "after").is_some()
+                        && snapshot.state(&format!("{job}@{occurrence}")).is_none()
+                },
                 "uniques" => {
                     |snapshot, _, key| snapshot.hashes.contains_key(&format!("unique:{key}"))
                 }

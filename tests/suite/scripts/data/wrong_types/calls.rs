@@ -1,6 +1,6 @@
 //! One call of each script, in a world where it has something to do.
 
-use schedd::domain::consistency::{CountFacts, PlannedRun, RunPlace};
+use schedd::domain::consistency::{ChainPlaces, CountFacts, PlannedRun, RunPlace};
 use schedd::domain::job::job_spec::{Delivery, Overlap};
 use schedd::domain::job::unique_rule::Second;
 use schedd::domain::name::names::RunId;
@@ -48,7 +48,7 @@ fn spreading(job: &JobRecord, run: &RunId) -> SpreadOrder {
 /// Calls `script` as the engine would; what it answered, in words.
 #[allow(clippy::too_many_lines, reason = "an arm a script")]
 pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
-    let Scene { world, job, run, claim, entry, notice } = scene;
+    let Scene { world, job, run, claim, entry, notice, chain_end } = scene;
     let store = world.at(20_000);
     let claim = || claim.clone().unwrap();
     Ok(match script {
@@ -199,6 +199,21 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
             format!("{:?}", store.queue_backfill(&job.name, &[backfilled()]).await?)
         }
         "plant_manual" => format!("{:?}", store.plant_manual(&by_hand(), &queue("default")).await?),
+        "plant_child" => {
+            let end = chain_end.as_ref().unwrap();
+            let mut replies = store.plant_children(&[(end, Lane::default_lane())]).await?;
+            format!("{:?}", replies.remove(0)?)
+        }
+        "repair_chain" => {
+            let facts = ChainPlaces {
+                name: job.name.clone(),
+                wanted: "after b".to_owned(),
+                stored: String::new(),
+                listed: [].into(),
+                strays: vec![run.clone()],
+            };
+            format!("{:?}", store.repair_chain(Some(job), &facts).await?)
+        }
         "plant_notice" => {
             let order = NoticeOrder { definition: Some("{}".to_owned()), tz: "UTC".to_owned() };
             format!("{:?}", store.plant_notice(notice.as_ref().unwrap(), &order).await?)

@@ -56,7 +56,7 @@ fn is_only_passed_over(script: &str, name: &str) -> bool {
         )
         || matches!(
             (script, name),
-            ("queue_backfill" | "quarantine_run", "run")
+            ("queue_backfill" | "quarantine_run" | "repair_chain", "run")
                 | ("forget_lanes", "due")
                 | ("forget_nodes", "node" | "source" | "declared")
         )
@@ -147,7 +147,9 @@ async fn every_call_made_above_does_its_work_when_no_key_is_damaged() {
 fn firsts(scene: &scene::Scene) -> BTreeMap<String, (f64, String)> {
     let wakes = |key: &str| {
         key.contains(":due:")
-            || [":gate_timers", ":deadlines", ":notices"].iter().any(|end| key.ends_with(end))
+            || [":gate_timers", ":deadlines", ":notices", ":chain_ends"]
+                .iter()
+                .any(|end| key.ends_with(end))
     };
     let first = |(key, content): (String, String)| {
         let mut words = content.strip_prefix("zset ")?.split(' ').collect::<Vec<_>>().into_iter();

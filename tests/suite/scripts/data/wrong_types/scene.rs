@@ -4,10 +4,11 @@ use schedd::domain::job::job_spec::Overlap;
 use schedd::domain::name::names::{NodeName, RunId};
 use schedd::domain::run::run_state::RunState;
 use schedd::store::{
-    ApplyOrder, DueEntry, JobRecord, NameClaim, NodeBeat, NoticeRecord, OutputFrames, OutputStream,
-    SkipOrder, SkipReply, SourceKind, StoreError, Verdict,
+    ApplyOrder, ChainEndRecord, DueEntry, JobRecord, NameClaim, NodeBeat, NoticeRecord,
+    OutputFrames, OutputStream, SkipOrder, SkipReply, SourceKind, StoreError, Verdict,
 };
 
+use crate::scripts::jobs::chaining::child;
 use crate::scripts::world::{World, definition, name, queue, run_of, successor, t};
 use crate::support::facts::node_facts;
 use crate::support::redis::TestRedis;
@@ -21,6 +22,8 @@ pub(super) struct Scene {
     pub(super) entry: DueEntry,
     /// Of the end of the first run.
     pub(super) notice: Option<NoticeRecord>,
+    /// The same end, as the child of the job waits for it.
+    pub(super) chain_end: Option<ChainEndRecord>,
 }
 
 /// The state a script is called in.
@@ -37,6 +40,7 @@ pub(super) enum Stage {
     Skipped,
     Folded,
     Notified,
+    Chained,
 }
 
 pub(super) fn stage_of(script: &str) -> Stage {
@@ -52,6 +56,7 @@ pub(super) fn stage_of(script: &str) -> Stage {
         "repair_ledger_range" => Stage::Folded,
         "plant_backfill" | "drop_backfill" => Stage::Backfilled,
         "plant_notice" => Stage::Notified,
+        "plant_child" => Stage::Chained,
         _ => Stage::Planted,
     }
 }
@@ -66,6 +71,9 @@ pub(super) async fn scene(redis: TestRedis, namespace: &str, stage: Stage) -> Sc
         ..definition("a", -500)
     };
     let first = world.plant_as(order).await;
+    if stage == Stage::Chained {
+        world.at(-1000).apply_job(&child("c", "after a")).await.unwrap();
+    }
     let claim = world.win_with(-500, &first, Overlap::Skip, 0).await;
     world.at(-499).write_output(&claim, &printed()).await.unwrap();
     world.succeed(-499, &claim).await;
@@ -122,7 +130,8 @@ pub(super) async fn scene(redis: TestRedis, namespace: &str, stage: Stage) -> Sc
         world.at(0).quarantine_key("stop_requests", "a test", None).await.unwrap();
     }
     let notice = world.at(0).list_notices(0, 1).await.unwrap().0.pop();
-    Scene { world, job, run, claim, entry, notice }
+    let chain_end = world.store.list_chain_ends(0, 1).await.unwrap().0.pop();
+    Scene { world, job, run, claim, entry, notice, chain_end }
 }
 
 /// The run and the occurrence behind it, which were missed.
@@ -175,6 +184,10 @@ pub(super) fn key_named(script: &str, name: &str, scene: &Scene) -> Option<Strin
         "index" if script == "read_page" => "jobs".to_owned(),
         "index" if script == "repair_run" => "catch_up:a".to_owned(),
         "aside" => format!("quarantined:stop_requests:{}", t(0).as_i64()),
+        "job" | "manual" | "catch_up" | "chain" if script == "plant_child" => format!("{name}:c"),
+        "run" if script == "plant_child" => format!("run:{}", run_of("c", -500)),
+        "job_history" if script == "plant_child" => "history:c".to_owned(),
+        "chain" => "chain:a".to_owned(),
         "job" | "manual" if script == "plant_notice" => format!("{name}:a/on_success"),
         "run" if script == "plant_notice" => format!("run:{}", scene.notice.as_ref().unwrap().run),
         "due" if script == "plant_notice" => "due:@@notices".to_owned(),

@@ -1,0 +1,82 @@
+//! The check of new parents against the jobs in Redis: the parents exist, and the chain has one
+//! root and no cycle. The jobs of a file are checked when the file is read.
+
+use std::collections::BTreeSet;
+
+use crate::domain::name::names::JobName;
+use crate::domain::queue::lane::Lane;
+use crate::domain::schedule::chain::chain_graph::{ChainFault, ChainGraph};
+use crate::domain::schedule::chain::parents::Parents;
+use crate::store::{JobRecord, Store, StoreError};
+
+/// The reason why a job cannot have its parents.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParentFault {
+    /// No job has the name of a parent.
+    #[error("parent {0} does not exist: add job {0} first, or correct the name")]
+    Unknown(JobName),
+    /// The chain is not valid.
+    #[error(transparent)]
+    Chain(#[from] ChainFault),
+}
+
+/// Returns the first fault of each job in `wanted`, in the same order. A job that is a parent of a
+/// later job in `wanted` counts as existing.
+pub async fn parent_faults(
+    store: &Store,
+    wanted: &[(&JobName, Option<&Parents>)],
+) -> Result<Vec<Option<ParentFault>>, StoreError> {
+    let named: BTreeSet<&JobName> =
+        wanted.iter().filter_map(|(_, parents)| *parents).flat_map(|one| &one.jobs).collect();
+    if named.is_empty() {
+        return Ok(vec![None; wanted.len()]);
+    }
+    let mut graph = store.read_chains().await?;
+    let named: Vec<JobName> = named.into_iter().cloned().collect();
+    let records = store.read_jobs(&named).await?;
+    let (mut known, mut on_each_node) = (BTreeSet::new(), BTreeSet::new());
+    for (name, record) in named.iter().zip(records) {
+        // A record that cannot be read belongs to a job that exists.
+        let record = record.map_or_else(|_| None, |record| Some(record.filter(JobRecord::is_live)));
+        if record.as_ref().is_none_or(Option::is_some) {
+            known.insert(name.clone());
+        }
+        if record.flatten().is_some_and(|record| record.lane == Lane::of_each_node()) {
+            on_each_node.insert(name.clone());
+        }
+    }
+    let mut faults = Vec::new();
+    for (name, parents) in wanted {
+        let fault = parents
+            .and_then(|parents| fault_of(name, parents, (&known, &on_each_node), &mut graph));
+        if fault.is_none() {
+            known.insert((*name).clone());
+        }
+        faults.push(fault);
+    }
+    Ok(faults)
+}
+
+/// Returns the first fault of the parents of `job`. Without a fault, `graph` gets the parents.
+fn fault_of(
+    job: &JobName,
+    parents: &Parents,
+    (known, on_each_node): (&BTreeSet<JobName>, &BTreeSet<JobName>),
+    graph: &mut ChainGraph,
+) -> Option<ParentFault> {
+    // A job that names itself is reported as a cycle.
+    let is_unknown = |parent: &&JobName| *parent != job && !known.contains(*parent);
+    if let Some(parent) = parents.jobs.iter().find(is_unknown) {
+        return Some(ParentFault::Unknown(parent.clone()));
+    }
+    if let Some(parent) = parents.jobs.iter().find(|parent| on_each_node.contains(*parent)) {
+        return Some(ChainFault::ParentOnEachNode(parent.clone()).into());
+    }
+    let before = graph.clone();
+    graph.set(job.clone(), parents.jobs.clone());
+    let fault = graph.judge().err().map(|(_, fault)| fault.into());
+    if fault.is_some() {
+        *graph = before;
+    }
+    fault
+}

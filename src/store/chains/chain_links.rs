@@ -1,0 +1,127 @@
+//! The links between parents and children, and what a child knows about the ends of its parents.
+
+use redis::Value;
+
+use crate::domain::consistency::ChainPlaces;
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::schedule::chain::chain_end::ParentEnd;
+use crate::domain::schedule::chain::chain_graph::ChainGraph;
+use crate::store::Store;
+use crate::store::consistency::repair_calls::MendReply;
+use crate::store::jobs::job_records::JobRecord;
+use crate::store::server::reply::text_of;
+use crate::store::server::scripts;
+use crate::store::server::store_error::StoreError;
+
+/// The most links read in one call.
+const PAGE: usize = 10_000;
+/// The most occurrences that one repair deletes.
+const STRAYS: usize = 500;
+
+impl Store {
+    /// Returns all chains: the parents of each job that has parents.
+    pub async fn read_chains(&self) -> Result<ChainGraph, StoreError> {
+        let mut graph = ChainGraph::default();
+        let mut from = 0;
+        loop {
+            let mut pipeline = redis::pipe();
+            pipeline.cmd("ZRANGE").arg(self.keys.chains()).arg(from).arg(from + PAGE - 1);
+            let answer = self.link.query(&mut pipeline).await?;
+            let Some(Value::Array(members)) = answer.first() else { return Ok(graph) };
+            let links = members.iter().filter_map(text_of).filter_map(|text| {
+                let (parent, child) = text.split_once(' ')?;
+                Some((child.parse::<JobName>().ok()?, parent.parse::<JobName>().ok()?))
+            });
+            links.for_each(|(child, parent)| graph.add(child, parent));
+            if members.len() < PAGE {
+                return Ok(graph);
+            }
+            from += PAGE;
+        }
+    }
+
+    /// Returns the occurrences of each of these jobs that wait for parents: the child's run, and the
+    /// value of its field.
+    pub async fn read_chain_states(
+        &self,
+        children: &[&JobName],
+    ) -> Result<Vec<Vec<(RunId, String)>>, StoreError> {
+        let keys: Vec<String> = children.iter().map(|child| self.keys.chain(child)).collect();
+        let fields = self.read_fields(&keys).await?;
+        let named = |(child, fields): (&&JobName, Vec<(String, String)>)| {
+            let run = |occurrence: &str| format!("{child}@{occurrence}").parse::<RunId>().ok();
+            fields.into_iter().filter_map(|(field, value)| Some((run(&field)?, value))).collect()
+        };
+        Ok(children.iter().zip(fields).map(named).collect())
+    }
+
+    /// Deletes occurrences of `child` that wait for parents, if their values are unchanged. Returns
+    /// how many were deleted.
+    pub async fn forget_chain_states(
+        &self,
+        child: &JobName,
+        states: &[(RunId, String)],
+    ) -> Result<usize, StoreError> {
+        let seen: Vec<(String, String)> =
+            states.iter().map(|(run, value)| (occurrence_of(run), value.clone())).collect();
+        Ok(self.drop_fields(&self.keys.chain(child), &seen).await?.len())
+    }
+
+    /// Makes the links of a job agree with its definition, and deletes the occurrences that no
+    /// longer wait. `record` is the job's record as the caller read it.
+    pub async fn repair_chain(
+        &self,
+        record: Option<&JobRecord>,
+        facts: &ChainPlaces,
+    ) -> Result<MendReply, StoreError> {
+        let listed: Vec<&str> = facts.listed.iter().map(JobName::as_str).collect();
+        let mut call = self
+            .call(&scripts::REPAIR_CHAIN)
+            .of_job(&facts.name)
+            .arg("rev", record.map_or("", |record| record.rev.as_str()))
+            .arg("after", &facts.wanted)
+            .arg("listed", listed.join(" "));
+        for run in facts.strays.iter().take(STRAYS) {
+            call = call.item().of_run(run).arg("occurrence", occurrence_of(run));
+        }
+        let mut reply = self.link.invoke(&call).await?;
+        Ok(match reply.word.as_str() {
+            "repaired" => MendReply::Mended(std::iter::from_fn(|| reply.text().ok()).collect()),
+            "sound" => MendReply::Sound,
+            "stale" => MendReply::Stale,
+            _ => return Err(reply.unknown()),
+        })
+    }
+
+    /// Returns the newest run of a child that waits for parents, or `None`.
+    pub async fn newest_awaited(&self, child: &JobName) -> Result<Option<RunId>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("HKEYS").arg(self.keys.chain(child));
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(fields)) = answer.first() else { return Ok(None) };
+        let run = |field: &Value| format!("{child}@{}", text_of(field)?).parse::<RunId>().ok();
+        Ok(fields.iter().filter_map(run).max_by_key(RunId::due))
+    }
+
+    /// Returns the ends of those parents that have ended for the run `run` of a child. The ends of
+    /// a decided run are in its record, and the ends of a run that waits are in the state of its
+    /// chain.
+    pub async fn read_parent_ends(&self, run: &RunId) -> Result<Vec<ParentEnd>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("HGET").arg(self.keys.run(run)).arg("parents");
+        pipeline.cmd("HGET").arg(self.keys.chain(run.job())).arg(occurrence_of(run));
+        let answer = self.link.query(&mut pipeline).await?;
+        let text = |at: usize| answer.get(at).and_then(text_of);
+        Ok(match (text(0), text(1)) {
+            (Some(decided), _) => ParentEnd::read_all(&decided),
+            (None, Some(waits)) => ParentEnd::read_state(&waits),
+            (None, None) => Vec::new(),
+        })
+    }
+}
+
+/// Returns the occurrence of a run: its id behind `@`.
+fn occurrence_of(run: &RunId) -> String {
+    let id = run.to_string();
+    id.split_once('@').map_or_else(String::new, |(_, occurrence)| occurrence.to_owned())
+}
