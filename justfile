@@ -8,6 +8,10 @@ demo:
 test:
     ./script/test
 
+# Checks the HTTP API with a real Prometheus.
+api-test:
+    ./script/api-test
+
 # Hurts real nodes and holds what their jobs did against the promises.
 chaos *args:
     ./script/chaos {{args}}

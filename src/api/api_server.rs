@@ -13,6 +13,7 @@ use super::api_state::{ApiState, MOST_STREAMS};
 use super::auth::BrowserSessions;
 use super::connections::serve;
 use super::listener::Listener;
+use super::metrics::NamespaceReader;
 use super::router::router;
 use super::stream::EventHub;
 use crate::config::ApiConfig;
@@ -34,7 +35,7 @@ pub struct ApiSettings {
     pub store: Store,
     /// The zone of times without an offset.
     pub host_zone: Zone,
-    /// The status of the node, for `/readyz`.
+    /// The status of the node, for `/readyz` and `/metrics`.
     pub status: StatusView,
 }
 
@@ -66,6 +67,7 @@ impl ApiServer {
             host_zone: settings.host_zone,
             streams: Arc::new(Semaphore::new(MOST_STREAMS)),
             events: EventHub::new(),
+            namespace: NamespaceReader::default(),
         });
         let stop = CancellationToken::new();
         let task = tokio::spawn(serve(listener, router(&state), stop.clone()));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use super::auth::BrowserSessions;
+use super::metrics::NamespaceReader;
 use super::stream::EventHub;
 use crate::config::ApiConfig;
 use crate::domain::time::unix_millis::UnixMillis;
@@ -28,6 +29,8 @@ pub(super) struct ApiState {
     /// The places for answers that go on without an end.
     pub(super) streams: Arc<Semaphore>,
     pub(super) events: EventHub,
+    /// The figures of the whole namespace for `/metrics`.
+    pub(super) namespace: NamespaceReader,
 }
 
 /// Returns the time by the clock of this host, by which tokens and sessions end.

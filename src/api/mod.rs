@@ -11,6 +11,7 @@
 //! - `router`: the routes as a service; `auth`: who sends a request, and what the sender may do
 //! - `route`: the table, the parameters, and the answer of each route; `api_problem`: error documents
 //! - `stream`: answers that go on: added lines, logs, events
+//! - `metrics`: figures for Prometheus
 //! - `openapi`: the description of all routes, made from the table and `docs/json.md`
 
 mod api_problem;
@@ -20,6 +21,7 @@ mod auth;
 mod connections;
 mod health;
 mod listener;
+mod metrics;
 mod openapi;
 mod route;
 mod router;

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use axum::http::Method;
 use serde_json::{Map, Value, json};
 
+use super::metrics;
 use super::route::{AnswerShape, ParamKind, ROUTES, Route, RouteAccess, RouteAction};
 
 /// The documentation of the JSON documents.
@@ -153,6 +154,9 @@ fn responses(route: &Route) -> Value {
             ("application/x-ndjson", json!({"type": "string"}))
         }
         (AnswerShape::Other, RouteAction::Events) => ("text/event-stream", json!({})),
+        (AnswerShape::Other, RouteAction::Metrics) => {
+            (metrics::CONTENT_TYPE, json!({"type": "string"}))
+        }
         (AnswerShape::Other, RouteAction::Logs) => ("text/plain", json!({"type": "string"})),
         (AnswerShape::Other, _) => ("application/json", json!({"type": "object"})),
     };

@@ -27,6 +27,7 @@ pub fn other_keys() -> Vec<&'static str> {
         known_keys::REDIS,
         known_keys::DAEMON,
         known_keys::API,
+        known_keys::METRICS,
         known_keys::HISTORY,
         known_keys::OUTPUT,
         known_keys::QUEUE,

@@ -36,6 +36,7 @@ pub use file::compile_file::compile_text;
 pub use file::config_file::{MAX_FILE_BYTES, RedisInFile, read_file, read_redis};
 pub use file::file_place::FilePlace;
 pub use file::kept_amounts::{HistoryConfig, OutputConfig};
+pub use file::metrics_section::{MOST_METRIC_JOBS, MetricsConfig};
 pub use file::node_serving::{FlowLimits, ServingConfig};
 pub use file::queue_change::change_queue;
 pub use file::sections::{Config, DaemonConfig, RedisConfig, has_password};

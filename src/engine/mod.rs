@@ -42,4 +42,6 @@ pub use notification::notice_payload::said_now;
 pub use planning::wanted_file::Removal;
 pub use recovery::journal::Journal;
 pub use settings::{EngineSettings, HostFacts, ServingChoice};
+pub use status::node_counters::{NodeCounts, QueueCounts};
+pub use status::node_figures::NodeFigures;
 pub use status::node_status::{NodeStatus, StatusView};

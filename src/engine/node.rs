@@ -45,6 +45,7 @@ const LOG_DRAIN_EVERY: Duration = Duration::from_secs(5);
 /// A running node.
 pub struct Engine {
     parts: NodeParts,
+    executors: Arc<dyn Execute>,
     reaper: Arc<Reaper>,
     /// The token that stops the loops that claim and plan runs.
     intake: CancellationToken,
@@ -81,9 +82,9 @@ impl Engine {
         let until_stop = Loops { tasks: &tasks, stop: &intake };
         until_stop.spawn("reaper", reaper.clone(), reaper::run);
         parts.spawn_intake(&until_stop, host_zone);
-        parts.spawn_upkeep(&Loops { tasks: &tasks, stop: &upkeep }, executors);
+        parts.spawn_upkeep(&Loops { tasks: &tasks, stop: &upkeep }, executors.clone());
         tasks.close();
-        Self { parts, reaper, intake, upkeep, ticker, tasks }
+        Self { parts, executors, reaper, intake, upkeep, ticker, tasks }
     }
 
     /// Applies a compiled jobs file: uses its queue settings from now on, and writes its jobs to
@@ -113,7 +114,7 @@ impl Engine {
         self.parts.node.wakeups.presence.notify_one();
     }
 
-    /// Returns a view of the status of this node, for the service manager (systemd).
+    /// Returns a view of the status of this node, for the service manager (systemd) and the API.
     pub fn status_view(&self) -> StatusView {
         let (node, leases) = (self.parts.node.clone(), self.parts.leases.clone());
         StatusView {
@@ -122,6 +123,8 @@ impl Engine {
             health: self.parts.health.clone(),
             wanted: self.parts.wanted.clone(),
             limits: self.parts.limits.clone(),
+            slots: self.parts.slots.clone(),
+            executors: self.executors.clone(),
         }
     }
 

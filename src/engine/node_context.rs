@@ -3,6 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::settings::EngineSettings;
+use super::status::node_counters::NodeCounters;
 use super::status::outage_log::OutageLog;
 use super::wakeups::Wakeups;
 use crate::store::Store;
@@ -13,6 +14,8 @@ pub(crate) struct NodeContext {
     pub(crate) settings: EngineSettings,
     pub(crate) outage_log: OutageLog,
     pub(crate) wakeups: Wakeups,
+    /// The counters for monitoring.
+    pub(crate) counters: NodeCounters,
     phase: Mutex<Phase>,
 }
 
@@ -46,6 +49,7 @@ impl NodeContext {
             settings,
             outage_log: OutageLog::default(),
             wakeups: Wakeups::default(),
+            counters: NodeCounters::default(),
             phase: Mutex::default(),
         }
     }

@@ -72,6 +72,7 @@ impl NodeParts {
         let loss_watch = Arc::new(LossWatch::new(journal, store.address()));
         let node = Arc::new(NodeContext::new(store, settings));
         let slots = Slots::new(node.wakeups.ticker.clone());
+        node.counters.declare([&QueueName::default_queue()]);
         slots.set_host(QueueName::of_host(&node.settings.host.host));
         slots.set_serving(
             node.settings.serving.over(&Serving::default(), &node.settings.node),
@@ -95,6 +96,8 @@ impl NodeParts {
             config.queues.iter().map(|(name, queue)| (name.clone(), queue.concurrency)).collect();
         let sections = sections_of(config);
         self.health.problems.set_file(String::new());
+        self.health.applied_file.set(self.health.notes.now(), &config.metrics);
+        self.node.counters.declare(queues.keys());
         self.retention.set_bounds(RetainedBounds {
             history: config.history.clone(),
             output: config.output.clone(),

@@ -17,6 +17,7 @@ mod notices;
 mod queues;
 mod recovery;
 mod runs;
+mod script_times;
 pub mod server;
 
 pub use chains::chain_ends::{ChainEndRecord, ChildReply};
@@ -91,6 +92,7 @@ use std::sync::Arc;
 use server::redis_link::RedisLink;
 use server::scripts::{Invocation, Script};
 
+use crate::domain::time::time_histogram::TimeCounts;
 use crate::domain::time::unix_millis::UnixMillis;
 
 /// A connection to one namespace in one Redis. Clones share the underlying connections.
@@ -118,13 +120,8 @@ impl Store {
     /// Creates a store for the namespace of `keys` in the Redis at `address`. The first command
     /// connects. Fails if no Redis client can be made for the address.
     pub fn new(address: &Address, keys: Keys) -> Result<Self, StoreError> {
-        Ok(Self {
-            keys,
-            link: RedisLink::new(address)?,
-            renewals: RedisLink::for_one_call(address)?,
-            fixed_now: None,
-            by: Arc::from(""),
-        })
+        let link = RedisLink::new(address)?;
+        Ok(Self { keys, renewals: link.for_one_call()?, link, fixed_now: None, by: Arc::from("") })
     }
 
     /// Returns a store with a connection of its own, on which long reads delay no other call. Fails
@@ -155,6 +152,20 @@ impl Store {
     /// After a new connection, Redis may have lost writes that it acknowledged before.
     pub fn connections_made(&self) -> u64 {
         self.link.connections_made()
+    }
+
+    /// Returns how often a lost connection to Redis was replaced, for calls and for lease renewals.
+    pub fn reconnects(&self) -> u64 {
+        [&self.link, &self.renewals]
+            .into_iter()
+            .map(|link| link.connections_made().saturating_sub(1))
+            .sum()
+    }
+
+    /// Returns the durations of the answered calls of each script, by the name of the script. Calls
+    /// of all stores that were made from this store by [`Store::apart`] count too.
+    pub fn script_times(&self) -> Vec<(&'static str, TimeCounts)> {
+        self.link.script_times().counts()
     }
 
     /// Returns the name of the namespace.

@@ -17,6 +17,7 @@ mod installing;
 mod keeper;
 mod logs;
 mod manual;
+mod metrics;
 mod model;
 mod node;
 

@@ -16,7 +16,7 @@ use super::{bulk_lines, idempotent, logs_route, pages, remote_route, request_bod
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::ApiState;
 use crate::api::auth::{Caller, check_host, check_origin, identify, permit_define, sign_in};
-use crate::api::{health, openapi, stream};
+use crate::api::{health, metrics, openapi, stream};
 use crate::secrets::tokens::TokenRole;
 use crate::store::Store;
 
@@ -108,6 +108,7 @@ async fn read(
             logs_route::logs(state, store, &target.unwrap_or_default(), given).await
         }
         RouteAction::Events => stream::follow_events(state, &parts.headers).await,
+        RouteAction::Metrics => metrics::metrics(state).await,
         RouteAction::OpenApi => Ok(json_response(StatusCode::OK, openapi::document())),
         RouteAction::SignIn => sign_in(state, parts, given.text("code")),
         RouteAction::Health => Ok(json_response(StatusCode::OK, &json!({"status": "ok"}))),

@@ -50,6 +50,8 @@ pub(in crate::api) enum RouteAction {
     Logs,
     /// The events of the namespace, as they happen.
     Events,
+    /// The figures for Prometheus.
+    Metrics,
     /// The description of all routes.
     OpenApi,
     /// The link for a browser.
@@ -107,7 +109,8 @@ macro_rules! route {
 }
 
 use RouteAction::{
-    AddJob, AddLines, Events, Health, Jobs, Logs, OpenApi, Ready, RemoteVerb, Runs, SignIn, Verb,
+    AddJob, AddLines, Events, Health, Jobs, Logs, Metrics, OpenApi, Ready, RemoteVerb, Runs,
+    SignIn, Verb,
 };
 
 /// All routes.
@@ -187,6 +190,7 @@ pub(in crate::api) static ROUTES: &[Route] = &[
     route!(GET "/login" RouteAccess::Open, SignIn, [
         parameter("code", "", Text, "the code of the link")
     ], "" Other, "Sign a browser in by a link of schedctl dashboard"),
+    route!(GET "/metrics" VIEWER, Metrics, [], "" Other, "Read the figures of this node and of the namespace"),
     route!(GET "/healthz" RouteAccess::Open, Health, [], "" Other, "Whether this process lives"),
     route!(GET "/readyz" RouteAccess::Open, Ready, [], "" Other, "Whether this node can execute runs"),
 ];

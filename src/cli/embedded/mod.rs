@@ -13,4 +13,5 @@ pub(crate) mod verb_call;
 pub(crate) use super::add::{JobLines, ResultForm, add_from};
 pub(crate) use super::connect::who_is;
 pub(crate) use super::failure::CliFailure;
-pub(crate) use super::render::Console;
+pub(crate) use super::queue::queue_depths;
+pub(crate) use super::render::{Console, JobView, view_jobs};

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::list_flags::{ListArgs, ListSource};
-use super::name_pattern::NamePattern;
 use crate::cli::failure::CliFailure;
 use crate::cli::render::{Console, JobState, JobView, running_jobs, view_jobs};
+use crate::domain::name::name_pattern::NamePattern;
 use crate::domain::name::names::{JobName, QueueName};
 use crate::domain::name::tag_filter::TagFilter;
 use crate::store::{JobIndex, JobRecord, SourceKind, Store};

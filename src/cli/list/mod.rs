@@ -8,7 +8,6 @@
 mod job_sheet;
 mod list_flags;
 mod listed_jobs;
-mod name_pattern;
 mod watch;
 
 use super::connect::connect;

@@ -1,12 +1,14 @@
 //! `queue`: changes, pauses and resumes queues by hand. `queues`: lists the queues.
 
 mod overview;
+mod queue_depths;
 mod tagged_runs;
 
 use clap::Subcommand;
 use serde_json::json;
 
 pub(crate) use overview::{QueueOverview, QueuesArgs, queues, standings};
+pub(crate) use queue_depths::queue_depths;
 
 use super::connect::connect;
 use super::failure::CliFailure;

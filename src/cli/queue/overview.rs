@@ -1,10 +1,11 @@
 //! `queues`: each queue with its settings, its load, and the waiting and run times of its runs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::queue_depths::{queues_and_lanes, together};
 use super::tagged_runs::TaggedRuns;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
@@ -170,25 +171,6 @@ async fn view_all(
     Ok((now, standings.into_iter().map(view).collect()))
 }
 
-/// Returns the names of all queues, and all lanes, the most urgent lane of a queue first.
-async fn queues_and_lanes(store: &Store) -> Result<(Vec<QueueName>, Vec<Lane>), CliFailure> {
-    let mut names: BTreeSet<QueueName> = store.read_queues().await?.into_keys().collect();
-    names.insert(QueueName::default_queue());
-    let mut lanes = store.list_lanes().await?;
-    lanes.extend(store.list_host_lanes().await?);
-    names.extend(lanes.iter().map(|lane| lane.queue().clone()));
-    let names: Vec<QueueName> = names.into_iter().collect();
-    lanes.extend(names.iter().cloned().map(Lane::from));
-    let mut lanes: Vec<Lane> = lanes.into_iter().collect();
-    lanes.sort_by(|a, b| {
-        a.queue()
-            .cmp(b.queue())
-            .then_with(|| b.priority().cmp(&a.priority()))
-            .then_with(|| a.cmp(b))
-    });
-    Ok((names, lanes))
-}
-
 /// Returns the time of Redis and the state of every queue.
 pub(crate) async fn standings(
     store: &Store,
@@ -249,17 +231,6 @@ fn limits_of(queue: &QueueName, nodes: &[NodeRecord], now: UnixMillis) -> Vec<(S
         nodes.iter().filter(|node| is_present(node, now) && node.serving.takes_queue(queue));
     let at_limit = serving.map(|node| Some((node.name.clone(), node.at_limit.as_ref()?.0.clone())));
     at_limit.collect::<Option<Vec<_>>>().unwrap_or_default()
-}
-
-/// Adds up the numbers of runs in two lanes of one queue. The field `running` already counts the
-/// whole queue, so `running` is not added.
-fn together(one: QueueDepth, other: QueueDepth) -> QueueDepth {
-    QueueDepth {
-        ready: one.ready + other.ready,
-        scheduled: one.scheduled + other.scheduled,
-        running: one.running,
-        oldest: one.oldest.into_iter().chain(other.oldest).min(),
-    }
 }
 
 /// Returns the word for the state of a queue. `polls` has the result of reading each lane of the

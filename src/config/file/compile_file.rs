@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::api_section::compile_api;
 use super::compile_pools::{Memberships, compile_groups, compile_queues, refuse_strangers};
 use super::kept_amounts::{HistoryConfig, OutputConfig, compile_history, compile_output};
+use super::metrics_section::compile_metrics;
 use super::named_tables::named_tables;
 use super::node_serving::compile_serving;
 use super::secret_exposure::{Provenance, judge_secrets};
@@ -119,6 +120,7 @@ fn compile_root(
     judge_secrets(root, provenance, problems);
     let redis = section("redis", problems).map(|table| compile_redis(&table, problems));
     let api = section("api", problems).map(|table| compile_api(&table, problems));
+    let metrics = section("metrics", problems).map(|table| compile_metrics(&table, problems));
     let history = section("history", problems).map(|table| compile_history(&table, problems));
     let output = section("output", problems).map(|table| compile_output(&table, problems));
     let queues = compile_queues(root, problems);
@@ -150,6 +152,7 @@ fn compile_root(
         daemon: daemon.unwrap_or_else(DaemonConfig::default),
         serving: serving.unwrap_or_default(),
         api: api.unwrap_or_default(),
+        metrics: metrics.unwrap_or_default(),
         history: history.unwrap_or_else(HistoryConfig::default),
         output: output.unwrap_or_else(OutputConfig::default),
         queues,

@@ -8,6 +8,7 @@ pub(crate) mod compile_pools;
 pub(crate) mod config_file;
 pub(crate) mod file_place;
 pub(crate) mod kept_amounts;
+pub(crate) mod metrics_section;
 pub(crate) mod named_tables;
 pub(crate) mod node_serving;
 pub(crate) mod queue_change;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::api_section::ApiConfig;
 use super::kept_amounts::{HistoryConfig, OutputConfig};
+use super::metrics_section::MetricsConfig;
 use super::node_serving::ServingConfig;
 use crate::config::canonical::stored_job::StoredJob;
 use crate::config::syntax::known_keys;
@@ -33,6 +34,8 @@ pub struct Config {
     pub serving: ServingConfig,
     /// The settings of `[api]`.
     pub api: ApiConfig,
+    /// The settings of `[metrics]`.
+    pub metrics: MetricsConfig,
     /// The settings of `[history]`.
     pub history: HistoryConfig,
     /// The settings of `[output]`.

@@ -9,6 +9,7 @@ pub(crate) const SECTIONS: &[&str] = &[
     "redis",
     "daemon",
     "api",
+    "metrics",
     "history",
     "output",
     "defaults",
@@ -44,6 +45,8 @@ pub(crate) const API: &[&str] = &[
     "define",
     "hosts",
 ];
+/// The keys of `[metrics]`.
+pub(crate) const METRICS: &[&str] = &["jobs"];
 /// The keys of `[history]`.
 pub(crate) const HISTORY: &[&str] = &["keep_per_job", "keep", "max_age"];
 /// The keys of `[output]`.

@@ -107,7 +107,7 @@ fn an_unknown_section_or_one_of_the_wrong_form_is_refused() {
         ("[job.a]\nshell = 'true'", "1:2: job: unknown key, did you mean \"jobs\"?"),
         (
             "[zebra]",
-            "1:2: zebra: unknown key, wanted redis, daemon, history, output, defaults, queues, groups, calendars or jobs",
+            "1:2: zebra: unknown key, wanted redis, daemon, api, metrics, history, output, defaults, queues, groups, calendars or jobs",
         ),
         ("[limits.a]", "1:2: limits: key not supported by this version"),
         ("jobs = 3", "1:8: jobs: found integer (not shown), wanted a table: [jobs.NAME]"),

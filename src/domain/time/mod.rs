@@ -3,6 +3,7 @@
 pub(crate) mod civil;
 pub mod duration;
 pub mod human_time;
+pub mod time_histogram;
 pub mod unix_millis;
 pub mod wording;
 pub mod zone;

@@ -31,6 +31,12 @@ impl UnixMillis {
         self.0
     }
 
+    /// Returns the seconds since 1970.
+    #[expect(clippy::cast_precision_loss, reason = "an instant before 2100 is below 2^52 ms")]
+    pub fn as_seconds(self) -> f64 {
+        self.0 as f64 / 1_000.0
+    }
+
     /// Returns the instant that is later by `by`, at most the last millisecond of 2099.
     #[must_use]
     pub fn saturating_add(self, by: Duration) -> Self {

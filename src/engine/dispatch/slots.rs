@@ -79,7 +79,8 @@ pub(crate) struct WatchedQueue {
 }
 
 impl State {
-    fn free(&self) -> BTreeMap<QueueName, u32> {
+    /// Returns the number of slots of each queue that this node serves.
+    fn all(&self) -> BTreeMap<QueueName, u32> {
         let concurrency = |(queue, record): (&QueueName, &QueueRecord)| {
             (queue.clone(), record.settings.concurrency)
         };
@@ -102,6 +103,11 @@ impl State {
             all.entry(queue).or_insert(QueueSettings::DEFAULT_CONCURRENCY);
         }
         all.retain(|queue, _| self.serving.takes_queue(queue));
+        all
+    }
+
+    fn free(&self) -> BTreeMap<QueueName, u32> {
+        let mut all = self.all();
         for (queue, free) in &mut all {
             *free = free.saturating_sub(self.taken.get(queue).copied().unwrap_or(0));
         }
@@ -255,6 +261,12 @@ impl Slots {
             Offer { queue, lanes, slots: (free as usize).min(BATCH), share }
         };
         state.free().into_iter().map(offer).collect()
+    }
+
+    /// Returns the number of slots of each queue that this node serves, taken and free slots
+    /// together.
+    pub(crate) fn all(&self) -> BTreeMap<QueueName, u32> {
+        self.lock().all()
     }
 
     /// Returns the number of free slots of each queue that this node serves.

@@ -1,5 +1,5 @@
-//! The steps that follow when Redis has answered to the end of an attempt: journal, log, history,
-//! notices and backfill.
+//! The steps that follow when Redis has answered to the end of an attempt: journal, counters, log,
+//! history, notices and backfill.
 //!
 //! Invariant: a failed step delays no run. The janitor, or the next start of the node, repeats the
 //! work of the step.
@@ -40,8 +40,8 @@ pub(super) struct EndedAttempt<'a> {
 type AfterEnd = for<'a> fn(&'a EndedAttempt<'a>) -> BoxFuture<'a, ()>;
 
 /// The steps after the end of an attempt, in their order.
-const STEPS: [AfterEnd; 5] =
-    [note_in_journal, log_end, trim_history, forget_notices, advance_backfill];
+const STEPS: [AfterEnd; 6] =
+    [note_in_journal, count_end, log_end, trim_history, forget_notices, advance_backfill];
 
 /// Takes all `STEPS` after the end of an attempt, in their order.
 pub(super) async fn run_steps(run: &EndedAttempt<'_>) {
@@ -59,27 +59,46 @@ impl EndedAttempt<'_> {
             _ => None,
         }
     }
+
+    /// Returns the state in which the run has ended for good, or `None` if it has not ended.
+    fn ended_in(&self) -> Option<RunState> {
+        match (self.reply, &self.decision.verdict) {
+            (FinishReply::Finished(_), Verdict::Final(state)) => Some(*state),
+            // A run that was to be handed back but ended was cancelled by an operator.
+            (FinishReply::Finished(_), _) => Some(RunState::Cancelled),
+            _ => None,
+        }
+    }
 }
 
 /// Records in the journal that the run has ended, is retried, or was handed back.
 fn note_in_journal<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
     Box::pin(async move {
-        let line = match run.reply {
+        let line = match (run.reply, run.ended_in()) {
             // The end is not recorded here, because the node that has the run now records its end.
-            FinishReply::Lost => return,
-            FinishReply::Retrying(_) | FinishReply::Released | FinishReply::AskingLater(_) => {
-                JournalLine::Unclaimed(run.claim.run.to_string())
-            }
-            FinishReply::Finished(_) => {
-                // A run that was to be handed back but ended was cancelled by an operator.
-                let state = match run.decision.verdict {
-                    Verdict::Final(state) => state,
-                    _ => RunState::Cancelled,
-                };
+            (FinishReply::Lost, _) => return,
+            (_, Some(state)) => {
                 JournalLine::Ended(ended(run.claim, run.decision, state, run.outcome, run.end))
             }
+            (_, None) => JournalLine::Unclaimed(run.claim.run.to_string()),
         };
         run.journal.note([line]);
+    })
+}
+
+/// Counts the end of the attempt, and the end of the run if it has ended for good.
+fn count_end<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
+    Box::pin(async move {
+        let (counters, queue) = (&run.node.counters, run.claim.lane.queue());
+        if matches!(run.reply, FinishReply::Lost) {
+            counters.lease_lost();
+        }
+        if matches!(run.reply, FinishReply::Finished(_) | FinishReply::Retrying(_)) {
+            counters.attempt_ended(queue, run.end.took);
+        }
+        if let Some(state) = run.ended_in() {
+            counters.runs_ended(queue, state, 1);
+        }
     })
 }
 

@@ -98,6 +98,9 @@ impl ClaimedAttempt {
         let Self { runner, definition, claim, .. } = &self;
         let late = claim.claimed_at.since(claim.run.due());
         info!(late_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX), "Run started.");
+        if !claim.claimed_before {
+            runner.node.counters.run_started(claim.lane.queue(), late);
+        }
         let started = std::time::Instant::now();
         let claimed_in = runner.loss_watch.epoch();
         if definition.spec.delivery == Delivery::AtMostOnce {
@@ -115,6 +118,7 @@ impl ClaimedAttempt {
             if let Some(output) = &output {
                 let _ = write_output(runner, claim, output, &mut none_written(claim)).await;
             }
+            runner.node.counters.lease_lost();
             warn!("The run lost its lease and was stopped. Another node will recover the run.");
             if course.into_outcome().ending == Ending::LeaseLost {
                 runner.leases.give_up(self.lease.clone());

@@ -252,7 +252,9 @@ fn facts(presence: &Presence, clock_offset_ms: Option<i64>) -> BeatFacts {
 /// list, so that all nodes poll these lanes.
 async fn learn(presence: &Presence) -> Result<(), StoreError> {
     let store = &presence.node.store;
-    presence.slots.set_known(known_queues(store).await?);
+    let known = known_queues(store).await?;
+    presence.node.counters.declare(known.keys());
+    presence.slots.set_known(known);
     for queue in presence.slots.undeclared() {
         if presence.node.outage_log.is_new(&format!("undeclared {queue}")) {
             warn!(queue = %queue, "This node serves a queue that no jobs file declares. Add the section [queues.{queue}] to jobs.toml.");

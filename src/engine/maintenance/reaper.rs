@@ -332,9 +332,13 @@ async fn recover(
     let node = record.node.as_deref().unwrap_or("?");
     match reaper.node.store.recover_run(lease, &recovery).await? {
         RecoverReply::Recovered => {
+            reaper.node.counters.run_recovered();
             warn!(run = %lease.run, fence = %lease.fence, node, "The node of this run stopped renewing its lease. The run is due again.");
         }
         RecoverReply::Ended => {
+            let state = recovery.verdict.unwrap_or(RunState::Cancelled);
+            reaper.node.counters.run_recovered();
+            reaper.node.counters.runs_ended(record.lane.queue(), state, 1);
             note_end(reaper, lease, &record, &recovery);
             warn!(run = %lease.run, fence = %lease.fence, node, "The run was ended, because its node stopped renewing its lease: {}.", recovery.reason);
         }

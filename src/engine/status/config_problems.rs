@@ -29,6 +29,11 @@ impl ConfigProblems {
             .join("; ")
     }
 
+    /// Returns true if the present jobs file was refused.
+    pub(crate) fn is_file_refused(&self) -> bool {
+        !self.texts().file.is_empty()
+    }
+
     /// Sets the reason why the present jobs file was refused.
     pub(crate) fn set_file(&self, reason: String) {
         self.texts().file = reason;

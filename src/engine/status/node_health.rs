@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::applied_file::AppliedFile;
 use super::config_problems::ConfigProblems;
 use super::event_notes::Notes;
 use super::loop_watchdog::LoopProgress;
@@ -22,6 +23,8 @@ pub(crate) struct NodeHealth {
     pub(crate) progress: LoopProgress,
     /// The problems of the node's configuration.
     pub(crate) problems: ConfigProblems,
+    /// The jobs file that the node applied last.
+    pub(crate) applied_file: AppliedFile,
 }
 
 impl NodeHealth {
@@ -34,6 +37,7 @@ impl NodeHealth {
             suspends: SuspendDetector::new(lease),
             progress: LoopProgress::default(),
             problems: ConfigProblems::default(),
+            applied_file: AppliedFile::default(),
         }
     }
 }

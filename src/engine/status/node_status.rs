@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use super::node_health::NodeHealth;
 use crate::engine::dispatch::node_limits::NodeLimits;
+use crate::engine::dispatch::slots::Slots;
 use crate::engine::execution::running_leases::RunningLeases;
 use crate::engine::node_context::{NodeContext, Phase};
 use crate::engine::planning::wanted_file::WantedFile;
+use crate::executor::Execute;
 use crate::keeper::BootInstant;
 
 /// A view of a running node, usable from any thread without waiting.
@@ -18,6 +20,8 @@ pub struct StatusView {
     pub(crate) health: Arc<NodeHealth>,
     pub(crate) wanted: Arc<WantedFile>,
     pub(crate) limits: Arc<NodeLimits>,
+    pub(crate) slots: Slots,
+    pub(crate) executors: Arc<dyn Execute>,
 }
 
 /// The status of a node at one moment.

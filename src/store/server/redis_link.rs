@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
@@ -21,6 +21,7 @@ use super::refusal::{
 use super::reply::Reply;
 use super::scripts::Invocation;
 use super::store_error::StoreError;
+use crate::store::script_times::ScriptTimes;
 
 /// The time limit for making a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
@@ -75,6 +76,8 @@ struct Shared {
     /// The only server to which claims, skips and spreads are sent, as `RUN_ID/REPLID`. None means
     /// any server.
     trusted: Mutex<Option<String>>,
+    /// The durations of calls, shared with all links that were made from this link.
+    script_times: Arc<ScriptTimes>,
 }
 
 /// The connection that a call uses, as the link had it when the call began.
@@ -102,21 +105,26 @@ impl RedisLink {
     /// Creates a link to `address`, which connects at the first call. Fails if no Redis client can
     /// be made for the address.
     pub(crate) fn new(address: &Address) -> Result<Self, StoreError> {
-        Self::with(address, SILENT_CALLS)
+        Self::with(address, SILENT_CALLS, Arc::default())
     }
 
-    /// Creates a link for one call at a time. The first unanswered call of the link closes the
-    /// connection.
-    pub(crate) fn for_one_call(address: &Address) -> Result<Self, StoreError> {
-        Self::with(address, SILENT_CALLS_ALONE)
+    /// Creates a link to the same address for one call at a time. The first unanswered call of the
+    /// link closes the connection.
+    pub(crate) fn for_one_call(&self) -> Result<Self, StoreError> {
+        Self::with(&self.shared.address, SILENT_CALLS_ALONE, self.shared.script_times.clone())
     }
 
     /// Creates a link to the same address, with a connection of its own.
     pub(crate) fn apart(&self) -> Result<Self, StoreError> {
-        Self::with(&self.shared.address, self.shared.most_silent_calls)
+        let Shared { address, most_silent_calls, script_times, .. } = &*self.shared;
+        Self::with(address, *most_silent_calls, script_times.clone())
     }
 
-    fn with(address: &Address, most_silent_calls: u32) -> Result<Self, StoreError> {
+    fn with(
+        address: &Address,
+        most_silent_calls: u32,
+        script_times: Arc<ScriptTimes>,
+    ) -> Result<Self, StoreError> {
         redis::Client::open(address.given().clone())
             .map_err(|error| StoreError::from_redis(address.shown(), &error))?;
         let shared = Shared {
@@ -128,6 +136,7 @@ impl RedisLink {
             most_silent_calls,
             answer_limit: ANSWER_LIMIT,
             trusted: Mutex::default(),
+            script_times,
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -141,6 +150,11 @@ impl RedisLink {
     /// Returns the number of connections that the link has made so far.
     pub(crate) fn connections_made(&self) -> u64 {
         self.shared.connections_made.load(Ordering::Relaxed)
+    }
+
+    /// Returns the durations of the calls of this link and of all links made from it.
+    pub(crate) fn script_times(&self) -> &ScriptTimes {
+        &self.shared.script_times
     }
 
     /// Returns the address of Redis, without secrets.
@@ -364,6 +378,7 @@ impl RedisLink {
         open: &OpenConnection,
         invocations: &[Invocation],
     ) -> Result<Vec<Result<Reply, StoreError>>, StoreError> {
+        let sent = Instant::now();
         let mut pipeline = redis::pipe();
         for invocation in invocations {
             pipeline.add_command(invocation.command());
@@ -397,6 +412,10 @@ impl RedisLink {
                     *answer = second;
                 }
             }
+        }
+        // The scripts of a pipeline are answered together, so the pipeline counts as one call.
+        if let Some(first) = invocations.first() {
+            self.shared.script_times.add(first.script.name, sent.elapsed());
         }
         let reply = |(invocation, answer): (&Invocation, Result<Value, RedisError>)| match answer {
             Ok(value) => Reply::read(invocation.script, value),

@@ -10,6 +10,7 @@ use super::{Claimer, Planned};
 use crate::domain::queue::lane::Lane;
 use crate::engine::node_context::Phase;
 use crate::engine::planning::planting;
+use crate::engine::status::node_counters::ClaimOutcome;
 use crate::keeper::BootInstant;
 use crate::store::{ClaimOrder, ClaimReply, StoreError};
 
@@ -29,6 +30,7 @@ impl Claimer {
         let orders: Vec<ClaimOrder> = planned.iter().map(|planned| planned.order.clone()).collect();
         let answer = self.claim_by(&token, lane, slots, &orders).await;
         if answer.is_err() {
+            self.node.counters.claims_answered(ClaimOutcome::Unanswered, orders.len() as u64);
             self.abandoned.note(&token, orders.iter().map(|order| &order.run));
         }
         answer

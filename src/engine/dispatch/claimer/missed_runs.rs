@@ -11,6 +11,7 @@ use tracing::{info, warn};
 use super::Claimer;
 use super::claim_plan::{Dealt, due};
 use crate::domain::name::names::RunId;
+use crate::domain::run::run_state::RunState;
 use crate::domain::schedule::lateness;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::definition::Definition;
@@ -65,6 +66,8 @@ impl Claimer {
         };
         Ok(match reply {
             SkipReply::Skipped => {
+                let queue = definition.record.lane.queue();
+                self.node.counters.runs_ended(queue, RunState::Skipped, count);
                 warn!(job = %run.job(), from = %run.due(), to = %last, count, "Missed occurrences of the job were skipped.");
                 Dealt::Done
             }

@@ -28,12 +28,14 @@ use super::dispatcher::{ClaimBatch, ClaimReport};
 use super::due_entry::DueRun;
 use crate::domain::name::names::JobName;
 use crate::domain::queue::lane::Lane;
+use crate::domain::run::run_state::RunState;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::execution::runner::Runner;
 use crate::engine::node_context::NodeContext;
+use crate::engine::status::node_counters::ClaimOutcome;
 use crate::engine::status::node_health::NodeHealth;
 use crate::keeper::BootInstant;
-use crate::store::{ClaimOrder, ClaimReply, Claimant, DueEntry, StoreError};
+use crate::store::{Blocking, ClaimOrder, ClaimReply, Claimant, DueEntry, StoreError};
 
 /// The part of dispatch that decides about due runs and claims those that are to start.
 pub(crate) struct Claimer {
@@ -110,6 +112,7 @@ impl Claimer {
             if matches!(reply, ClaimReply::Claimed(_) | ClaimReply::Blocked(_)) {
                 leftovers.unlisted.extend(gated_entry_of_once(&planned.definition, &lane));
             }
+            self.count(&lane, &reply);
             self.receive(planned, reply, sent, hints, report, &mut leftovers);
         }
         self.unlist_job_gates(&lane, &leftovers.unlisted).await;
@@ -120,6 +123,34 @@ impl Claimer {
             self.set_aside(&lane, &entry, why, report).await?;
         }
         Ok(())
+    }
+
+    /// Counts the reply of Redis to the claim of one run of `lane`, and the run if it has ended.
+    fn count(&self, lane: &Lane, reply: &ClaimReply) {
+        let outcome = match reply {
+            ClaimReply::Claimed(_) => ClaimOutcome::Claimed,
+            ClaimReply::Blocked(_) => ClaimOutcome::Blocked,
+            ClaimReply::Gone => ClaimOutcome::Gone,
+            ClaimReply::NoRoom => ClaimOutcome::NoRoom,
+            ClaimReply::Full => ClaimOutcome::NoSlot,
+            ClaimReply::Stale
+            | ClaimReply::Occupied
+            | ClaimReply::NeedsOwnGate
+            | ClaimReply::Places(_)
+            | ClaimReply::Early => ClaimOutcome::Again,
+            ClaimReply::JobMissing
+            | ClaimReply::Unplanned
+            | ClaimReply::BadState
+            | ClaimReply::WrongType(_) => ClaimOutcome::Unusable,
+        };
+        self.node.counters.claims_answered(outcome, 1);
+        let ended_in = match reply {
+            ClaimReply::Blocked(Blocking::Skipped) => RunState::Skipped,
+            ClaimReply::Blocked(Blocking::Cancelled) => RunState::Cancelled,
+            ClaimReply::Blocked(Blocking::Failed) => RunState::Failed,
+            _ => return,
+        };
+        self.node.counters.runs_ended(lane.queue(), ended_in, 1);
     }
 
     /// Handles the reply of Redis to the claim of one run. Must not wait or fail, because later

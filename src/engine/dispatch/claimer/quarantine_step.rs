@@ -5,6 +5,7 @@ use tracing::{error, info};
 
 use super::Claimer;
 use crate::domain::queue::lane::Lane;
+use crate::domain::run::run_state::RunState;
 use crate::engine::dispatch::dispatcher::ClaimReport;
 use crate::engine::dispatch::due_entry::well_formed;
 use crate::engine::dispatch::orphans;
@@ -23,6 +24,7 @@ impl Claimer {
             && orphans::end_orphan(&self.node.store, &run).await?
         {
             report.done += 1;
+            self.node.counters.runs_ended(lane.queue(), RunState::Cancelled, 1);
             info!(run = %run, "The run was cancelled, because its job was removed and has no record any more.");
             return Ok(());
         }

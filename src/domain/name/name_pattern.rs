@@ -1,17 +1,23 @@
-//! The pattern of `list PATTERN`: the name of a job, in which `*` stands for any characters and `?`
-//! for one character.
+//! Patterns for names, as in `schedctl list PATTERN`: `*` stands for any characters and `?` for one
+//! character.
 
 /// A pattern for names of jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct NamePattern(String);
+pub struct NamePattern(String);
 
 impl NamePattern {
-    pub(super) fn new(text: &str) -> Self {
+    /// Returns the pattern with this text.
+    pub fn new(text: &str) -> Self {
         Self(text.to_owned())
     }
 
+    /// Returns the pattern as text if it matches only this name.
+    pub fn as_name(&self) -> Option<&str> {
+        Some(self.0.as_str()).filter(|text| !text.contains(['*', '?']))
+    }
+
     /// Returns true if the whole name matches the pattern.
-    pub(super) fn matches(&self, name: &str) -> bool {
+    pub fn matches(&self, name: &str) -> bool {
         // After a mismatch the last `*` takes one more character, so no recursion is needed.
         let (pattern, name) = (self.0.as_bytes(), name.as_bytes());
         let (mut at, mut in_name, mut star) = (0, 0, None);

@@ -1,0 +1,59 @@
+//! The queues and lanes of a namespace, and the numbers of their runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::cli::failure::CliFailure;
+use crate::domain::name::names::QueueName;
+use crate::domain::queue::lane::Lane;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::{QueueDepth, Store};
+
+/// Returns the names of all queues, and all lanes, the most urgent lane of a queue first.
+pub(super) async fn queues_and_lanes(
+    store: &Store,
+) -> Result<(Vec<QueueName>, Vec<Lane>), CliFailure> {
+    let mut names: BTreeSet<QueueName> = store.read_queues().await?.into_keys().collect();
+    names.insert(QueueName::default_queue());
+    let mut lanes = store.list_lanes().await?;
+    lanes.extend(store.list_host_lanes().await?);
+    names.extend(lanes.iter().map(|lane| lane.queue().clone()));
+    let names: Vec<QueueName> = names.into_iter().collect();
+    lanes.extend(names.iter().cloned().map(Lane::from));
+    let mut lanes: Vec<Lane> = lanes.into_iter().collect();
+    lanes.sort_by(|a, b| {
+        a.queue()
+            .cmp(b.queue())
+            .then_with(|| b.priority().cmp(&a.priority()))
+            .then_with(|| a.cmp(b))
+    });
+    Ok((names, lanes))
+}
+
+/// Adds up the numbers of runs in two lanes of one queue. The field `running` already counts the
+/// whole queue, so `running` is not added.
+pub(super) fn together(one: QueueDepth, other: QueueDepth) -> QueueDepth {
+    QueueDepth {
+        ready: one.ready + other.ready,
+        scheduled: one.scheduled + other.scheduled,
+        running: one.running,
+        oldest: one.oldest.into_iter().chain(other.oldest).min(),
+    }
+}
+
+/// Returns the time of Redis and the numbers of runs of every queue, in the order of their names.
+pub(crate) async fn queue_depths(
+    store: &Store,
+) -> Result<(UnixMillis, Vec<(QueueName, QueueDepth)>), CliFailure> {
+    let (names, lanes) = queues_and_lanes(store).await?;
+    let now = store.now().await?;
+    let depths = store.read_depths(&lanes, now).await?;
+    let mut queues: BTreeMap<QueueName, QueueDepth> =
+        names.into_iter().map(|name| (name, QueueDepth::default())).collect();
+    for (lane, depth) in lanes.iter().zip(depths) {
+        queues
+            .entry(lane.queue().clone())
+            .and_modify(|sum| *sum = together(depth, *sum))
+            .or_insert(depth);
+    }
+    Ok((now, queues.into_iter().collect()))
+}
