@@ -69,8 +69,9 @@ fn count_families(figures: Option<&NamespaceFigures>) -> Vec<MetricFamily> {
 fn job_families(figures: Option<&NamespaceFigures>) -> Vec<MetricFamily> {
     let jobs = || figures.iter().flat_map(|figures| &figures.jobs_watched);
     let each = |name, meaning, value: fn(&JobFigures) -> Option<f64>| {
-        let samples = jobs()
-            .filter_map(|job| Some((vec![("job", job.name.as_str().to_owned())], value(job)?)));
+        let samples = jobs().filter_map(|job| {
+            Some((vec![("job_name", job.name.as_str().to_owned())], value(job)?))
+        });
         MetricFamily::gauge(name, meaning, samples)
     };
     vec![

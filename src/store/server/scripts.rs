@@ -505,7 +505,9 @@ mod tests {
             assert!(!own_text(script).contains("'PUBLISH'"), "{}", script.name);
         }
         let shared: String = shared_lua::PARTS.iter().map(|part| part.text.as_str()).collect();
-        assert_eq!(shared.matches("'PUBLISH'").count(), 1, "only `wake_nodes` sends messages");
+        // `note_change` publishes to those who follow events. No node waits for its messages.
+        let senders = "only `wake_nodes` and `note_change` send messages";
+        assert_eq!(shared.matches("'PUBLISH'").count(), 2, "{senders}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::cli::Bench;
 
 #[test]
-fn exported_jobs_are_a_good_file_and_the_same_jobs_where_it_is_applied() {
+fn job_names_are_a_good_file_and_the_same_jobs_where_it_is_applied() {
     let bench = Bench::start();
     bench.node.declare_queue("mail");
     let adds: [&[&str]; 4] = [

@@ -1,0 +1,12 @@
+"""Teaches Schemathesis the content type of bodies with a JSON object a line."""
+
+import json
+
+import schemathesis
+
+
+@schemathesis.serializer("application/x-ndjson")
+def as_line(context, value):
+    """Returns a generated value as one line."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, bytes) else text.encode("utf-8", "ignore")
