@@ -26,7 +26,7 @@ pub(in crate::api) async fn answer(
     route: &'static Route,
     request: Request,
 ) -> Response {
-    match try_answer(&state, route, request).await {
+    match Box::pin(try_answer(&state, route, request)).await {
         Ok(response) => response,
         Err(problem) => problem.into_response(),
     }
@@ -59,7 +59,7 @@ async fn try_answer(
         };
     }
     let text = request_body::json_text(&parts.headers, body).await?;
-    let work = change(state, route, &parts, &store, target, text.as_deref());
+    let work = Box::pin(change(state, route, &parts, &store, target, text.as_deref()));
     idempotent::once(&store, &parts, &caller.by, text.as_deref().unwrap_or_default(), work).await
 }
 

@@ -26,11 +26,11 @@ Examples:
   schedctl token list
   schedctl token revoke grafana
 
-A token is printed once, and the file of tokens has only its SHA-256. A running schedd reads the file
-again when it changes. Roles: viewer reads everything but the values of secrets; operator also runs,
-stops, retries and pauses; admin also defines jobs, where [api] define = true; worker claims runs of
-its queues. The file is that of --tokens-file, else SCHEDD_TOKENS_FILE, else tokens_file of [api] in
-the jobs file, else /etc/schedd/api-tokens, or tokens in the state directory of a user.";
+A token is printed once, and the file of tokens has only its SHA-256. A running schedd reads the
+file again when it changes. Roles: viewer reads everything but the values of secrets; operator also
+runs, stops, retries and pauses; admin also defines jobs, where [api] define = true; worker claims
+runs of its queues. The file is that of --tokens-file, else SCHEDD_TOKENS_FILE, else tokens_file of
+[api] in the jobs file, else /etc/schedd/api-tokens, or tokens in the state directory of a user.";
 
 /// The verbs of `token`.
 #[derive(Debug, Subcommand)]

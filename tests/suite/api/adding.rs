@@ -10,6 +10,11 @@ use crate::support::wait::{LONG, until};
 
 const LINES: [(&str, &str); 1] = [("Content-Type", "application/x-ndjson")];
 
+/// Returns a line that adds a job of this name in an hour.
+fn job(name: &str) -> String {
+    format!("{{\"name\":\"{name}\",\"in\":\"1h\",\"shell\":\"true\"}}\n")
+}
+
 #[test]
 fn a_job_is_added_once_and_a_different_one_of_its_name_is_a_conflict() {
     let scene = ApiScene::start(DEFINING, "");
@@ -41,7 +46,6 @@ fn a_job_is_added_once_and_a_different_one_of_its_name_is_a_conflict() {
 #[test]
 fn each_line_gets_a_line_and_what_is_refused_stops_nothing() {
     let scene = ApiScene::start(DEFINING, "");
-    let job = |name: &str| format!("{{\"name\":\"{name}\",\"in\":\"1h\",\"shell\":\"true\"}}\n");
     let body = format!(
         "{}{{\"name\":\"b\"}}\n\nnonsense\n{}{}",
         job("a"),
@@ -84,9 +88,8 @@ fn lines_are_added_as_they_arrive_and_a_lost_sender_loses_no_added_line() {
     drop(stream);
     assert_eq!(scene.get("viewer", "/v1/jobs/second").status, 404);
     assert_eq!(scene.get("viewer", "/v1/jobs/first").status, 200);
-    let many: String = (0..5_000)
-        .map(|n| format!("{{\"name\":\"m{n}\",\"in\":\"1h\",\"shell\":\"true\"}}\n"))
-        .collect();
+    let lines = (0..5_000).map(|n| job(&format!("m{n}")));
+    let many = lines.collect::<Vec<_>>().concat();
     let answer = scene.probe.send("admin", "POST", "/v1/jobs/bulk", &LINES, many.as_bytes());
     assert_eq!(answer.text().lines().filter(|line| line.contains("created")).count(), 5_000);
 }

@@ -11,12 +11,16 @@ use crate::support::wait::LONG;
 
 const JSON: (&str, &str) = ("Content-Type", "application/json");
 
+/// A request and its answer: method, path, header fields, body, status and code.
+type BadRequest<'r> = (&'r str, &'r str, &'r [(&'r str, &'r str)], &'r str, u16, &'r str);
+
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of requests")]
 fn each_malformed_request_is_one_problem_and_changes_nothing() {
     let scene = ApiScene::start(DEFINING, "[jobs.a]\nshell = \"true\"\n");
     let long_path = format!("/v1/jobs/{}", "x".repeat(8 * 1024));
     let deep = "[".repeat(10_000);
-    let rows: &[(&str, &str, &[(&str, &str)], &str, u16, &str)] = &[
+    let rows: &[BadRequest<'_>] = &[
         ("POST", "/v1/jobs", &[JSON], "{", 400, "bad_request"),
         ("POST", "/v1/jobs", &[JSON], "[]", 400, "bad_request"),
         ("POST", "/v1/jobs", &[JSON], &deep, 400, "bad_request"),
@@ -143,10 +147,9 @@ fn too_much_is_refused_and_the_connection_of_others_is_not_touched() {
     let scene = ApiScene::start(DEFINING, "");
     let large = format!("{{\"name\":\"{}\"}}", "x".repeat(1024 * 1024));
     scene.post("admin", "/v1/jobs", &large).problem(413, "too_large");
-    let mut request = scene.probe.head("admin", "GET", "/v1/stats", &[]);
-    for number in 0..200 {
-        request.push_str(&format!("X-{number}: y\r\n"));
-    }
+    let fields: Vec<(String, &str)> = (0..200).map(|number| (format!("X-{number}"), "y")).collect();
+    let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (&**name, *value)).collect();
+    let request = scene.probe.head("admin", "GET", "/v1/stats", &fields);
     assert_eq!(scene.probe.raw(format!("{request}\r\n").as_bytes()).status, 431);
     let wide = format!("X-Wide: {}\r\n\r\n", "y".repeat(100 * 1024));
     let head = scene.probe.head("admin", "GET", "/v1/stats", &[]);

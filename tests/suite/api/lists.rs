@@ -29,7 +29,7 @@ fn all_pages(
     }
 }
 
-fn add(scene: &ApiScene, name: &str, more: Value) {
+fn add(scene: &ApiScene, name: &str, more: &Value) {
     let mut job = json!({"name": name, "at": "2099-01-01T00:00:00Z", "shell": "true"});
     job.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     scene.post("admin", "/v1/jobs", &job.to_string()).of(201);
@@ -44,7 +44,7 @@ fn jobs_come_page_by_page_while_jobs_come_and_go() {
             0 => json!({"queue": "mail", "tags": {"team": "db"}}),
             _ => json!({}),
         };
-        add(&scene, name, more);
+        add(&scene, name, &more);
     }
     for limit in [1, 7, 25, 100] {
         let found = all_pages(&scene, &format!("/v1/jobs?limit={limit}"), "name", |_| {});
@@ -69,7 +69,7 @@ fn jobs_come_page_by_page_while_jobs_come_and_go() {
                     200
                 );
             }
-            add(&scene, "job-10a", json!({}));
+            add(&scene, "job-10a", &json!({}));
         }
     });
     let mut wanted = names.clone();

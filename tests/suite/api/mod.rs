@@ -54,8 +54,10 @@ impl ApiScene {
             tokens.add(entry(name, role, &text, end)).unwrap();
             texts.push((name.to_owned(), text));
         }
-        let file =
-            format!("[api]\nlisten = \"127.0.0.1:0\"\ntokens_file = {path:?}\n{settings}\n{jobs}");
+        let file = format!(
+            "[api]\nlisten = \"127.0.0.1:0\"\ntokens_file = \"{}\"\n{settings}\n{jobs}",
+            path.display()
+        );
         let daemon = Schedd::on(&redis).node("n1").jobs(&file).start();
         let log = daemon.wait_for_log("The HTTP API listens.");
         daemon.wait_for_log("All jobs of the jobs file are applied");

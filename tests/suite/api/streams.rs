@@ -47,7 +47,7 @@ impl Follower {
             }
             let line = line.trim_end();
             if let Some(text) = line.strip_prefix("event: ") {
-                name = text.to_owned();
+                text.clone_into(&mut name);
             } else if let Some(text) = line.strip_prefix("id: ") {
                 id = Some(text.to_owned());
             } else if let Some(text) = line.strip_prefix("data: ") {
