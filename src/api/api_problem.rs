@@ -52,6 +52,11 @@ impl ApiProblem {
         Self { retry_after: Some(seconds), ..Self::new(status, "busy", detail) }
     }
 
+    /// Returns the status of the answer.
+    pub(super) fn status(&self) -> u16 {
+        self.status.as_u16()
+    }
+
     /// Returns the same problem, with the time after which the request may succeed.
     pub(super) fn after(self, seconds: u32) -> Self {
         Self { retry_after: Some(seconds), ..self }

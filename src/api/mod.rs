@@ -23,8 +23,10 @@ mod health;
 mod listener;
 mod metrics;
 mod openapi;
+mod request_check;
 mod route;
 mod router;
 mod stream;
 
 pub use api_server::{ApiServer, ApiSettings};
+pub use request_check::check_request;

@@ -13,6 +13,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+use schedd::api::check_request;
 use schedd::config::{compile_text, from_canonical, job_from_json, read_ics, to_canonical};
 use schedd::domain::job::env_file;
 use schedd::domain::job::job_spec::JobSpec;
@@ -43,7 +44,7 @@ use schedd::store::Address;
 pub(crate) type Target = (&'static str, fn(&str));
 
 /// Every parser of texts that people, files or servers write.
-pub(crate) const TARGETS: [Target; 19] = [
+pub(crate) const TARGETS: [Target; 20] = [
     ("cron", cron),
     ("calendar", calendar),
     ("rrule", rrule),
@@ -58,6 +59,7 @@ pub(crate) const TARGETS: [Target; 19] = [
     ("ids", ids),
     ("zone", zone),
     ("address", address),
+    ("request", request),
     ("retry_after", retry_after),
     ("keys", keys),
     ("wire", wire),
@@ -392,6 +394,12 @@ fn zone(text: &str) {
         }
         Err(error) => is_clear(&error),
     }
+}
+
+/// A request of the HTTP API: it is read, or refused with a status of its own.
+fn request(text: &str) {
+    let status = check_request(text);
+    assert!(status.is_none_or(|status| [400, 404, 422].contains(&status)), "{status:?}: {text:?}");
 }
 
 fn address(text: &str) {

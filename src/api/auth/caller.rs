@@ -1,14 +1,17 @@
 //! The sender of a request: the owner of a token, a signed-in browser, or a user of the Unix socket.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use tracing::warn;
 
 use super::browser_sessions::cookie_of;
+use super::host_name::without_port;
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::{ApiState, host_now};
-use crate::secrets::tokens::{TokenEntry, TokenRole, TokenText, sha256};
+use crate::secrets::tokens::{TokenEntry, TokenRole, TokenStock, TokenText, sha256};
 
 /// The other end of a connection.
 #[derive(Debug, Clone)]
@@ -36,7 +39,7 @@ pub(in crate::api) fn identify(state: &ApiState, parts: &Parts) -> Result<Caller
     }
     let unknown =
         |detail: &str| Err(ApiProblem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail));
-    let tokens = state.tokens.tokens().map_err(|error| ApiProblem::busy(error.to_string(), 60))?;
+    let tokens = tokens_of(state)?;
     let now = host_now();
     let (hash, is_browser) = if let Some(text) = parts.headers.get(header::AUTHORIZATION) {
         let Some(token) = bearer(text) else {
@@ -62,6 +65,14 @@ pub(in crate::api) fn identify(state: &ApiState, parts: &Parts) -> Result<Caller
     }
 }
 
+/// Returns the tokens. The reason why their file cannot be read is only for the log.
+pub(super) fn tokens_of(state: &ApiState) -> Result<Arc<TokenStock>, ApiProblem> {
+    state.tokens.tokens().map_err(|error| {
+        warn!("No request of the HTTP API is answered: {error}.");
+        ApiProblem::busy("the file of tokens cannot be read; the log of schedd has the reason", 60)
+    })
+}
+
 /// Fails (403) unless `[api] define` is on.
 pub(in crate::api) fn permit_define(state: &ApiState) -> Result<(), ApiProblem> {
     if !state.config.may_define {
@@ -82,4 +93,13 @@ fn bearer(value: &HeaderValue) -> Option<TokenText> {
 fn is_same(one: &str, other: &str) -> bool {
     let differing = one.bytes().zip(other.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
     one.len() == other.len() && differing == 0
+}
+
+/// Reads all texts of a request that may name its sender, for the fuzzer.
+pub(in crate::api) fn read_credentials(headers: &HeaderMap) {
+    headers.get(header::AUTHORIZATION).and_then(bearer);
+    cookie_of(headers);
+    if let Some(host) = headers.get(header::HOST).and_then(|host| host.to_str().ok()) {
+        without_port(host);
+    }
 }

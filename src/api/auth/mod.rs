@@ -2,10 +2,11 @@
 
 mod browser_sessions;
 mod caller;
+mod host_name;
 mod origin_check;
 mod sign_in;
 
 pub(super) use browser_sessions::BrowserSessions;
-pub(super) use caller::{Caller, Peer, identify, permit_define};
+pub(super) use caller::{Caller, Peer, identify, permit_define, read_credentials};
 pub(super) use origin_check::{check_host, check_origin};
 pub(super) use sign_in::sign_in;

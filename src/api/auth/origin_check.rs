@@ -6,6 +6,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 
 use super::caller::{Caller, Peer};
+use super::host_name::without_port;
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::ApiState;
 use crate::config::ApiAddress;
@@ -84,30 +85,4 @@ fn is_of_proxy(state: &ApiState, parts: &Parts) -> bool {
 
 fn text_of<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
-}
-
-/// Returns a host without its port.
-fn without_port(host: &str) -> &str {
-    match host.rsplit_once(':') {
-        Some((name, port))
-            if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') =>
-        {
-            name
-        }
-        _ => host,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::without_port;
-
-    #[test]
-    fn the_port_of_a_host_is_taken_off() {
-        for (host, name) in
-            [("a:80", "a"), ("a", "a"), ("[::1]:80", "[::1]"), ("[::1]", "[::1]"), ("a:b", "a:b")]
-        {
-            assert_eq!(without_port(host), name);
-        }
-    }
 }

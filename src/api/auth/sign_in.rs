@@ -6,7 +6,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 
 use super::browser_sessions::{COOKIES, SESSION_LIFE};
-use super::caller::Peer;
+use super::caller::{Peer, tokens_of};
 use super::origin_check::is_secure;
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::{ApiState, host_now};
@@ -29,7 +29,7 @@ pub(in crate::api) fn sign_in(
     };
     let now = host_now();
     let hash = sha256(code.ok_or_else(refused)?);
-    let tokens = state.tokens.tokens().map_err(|error| ApiProblem::busy(error.to_string(), 60))?;
+    let tokens = tokens_of(state)?;
     let entry = tokens.tokens.iter().find(|entry| entry.link_sha256.as_deref() == Some(&hash));
     let entry = entry.filter(|entry| !entry.is_link_expired(now) && !entry.is_expired(now));
     let entry = entry.ok_or_else(refused)?;

@@ -11,7 +11,7 @@ use tokio_util::io::{StreamReader, SyncIoBridge};
 use super::given_parameters::GivenParameters;
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::ApiState;
-use crate::cli::embedded::output_pieces::{OutputForm, VerbStream, output_pieces};
+use crate::cli::embedded::output_pieces::{OutputForm, VerbStream, streamed_pieces};
 use crate::cli::embedded::{Console, JobLines, ResultForm, add_from};
 use crate::store::Store;
 
@@ -33,7 +33,7 @@ pub(super) fn add_lines(
         let detail = "found replace and if_absent together, wanted one of them";
         return Err(ApiProblem::invalid(detail, Vec::new()));
     }
-    let (sender, pieces) = output_pieces();
+    let (sender, pieces) = streamed_pieces();
     let form = OutputForm { is_json: true, is_quiet: true, ..OutputForm::default() };
     let zone = state.host_zone.clone();
     tokio::spawn(async move {

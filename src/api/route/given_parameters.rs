@@ -5,7 +5,8 @@ use axum::http::Uri;
 use serde_json::Value;
 
 use super::parameter::{ParamKind, Parameter};
-use super::route_table::Route;
+use super::request_body;
+use super::route_table::{ROUTES, Route};
 use crate::api::api_problem::ApiProblem;
 
 /// The parameters that a request gives, by name.
@@ -122,6 +123,37 @@ impl GivenParameters {
         let settings = self.0.iter().filter(|(parameter, _)| parameter.kind == ParamKind::Settings);
         settings.flat_map(|(_, texts)| texts.clone()).collect()
     }
+}
+
+/// Returns the route with this method and path.
+pub(in crate::api) fn route_of(method: &str, path: &str) -> Option<&'static Route> {
+    let is_same = |route: &&Route| {
+        let mut words = path.split('/');
+        let is_word = |wanted: &str| {
+            words
+                .next()
+                .is_some_and(|word| word == wanted || wanted.starts_with('{') && !word.is_empty())
+        };
+        route.method.as_str() == method
+            && path.matches('/').count() == route.path.matches('/').count()
+            && route.path.split('/').all(is_word)
+    };
+    ROUTES.iter().find(is_same)
+}
+
+/// Reads the parameters of a request as its route does. A `body` that is empty counts as missing.
+pub(in crate::api) fn check_parameters(
+    route: &'static Route,
+    uri: &Uri,
+    body: &str,
+) -> Result<(), ApiProblem> {
+    let given = match body {
+        "" => GivenParameters::of_query(route, uri)?,
+        body => GivenParameters::of_body(route, &request_body::parsed(body.as_bytes())?)?,
+    };
+    let words = [given.flags(), given.settings()].concat();
+    debug_assert!(words.iter().all(|word| !word.contains('\0')), "{words:?}");
+    Ok(())
 }
 
 fn parameter_of(route: &'static Route, name: &str) -> Result<&'static Parameter, ApiProblem> {

@@ -14,6 +14,7 @@ mod single_job;
 mod verb_route;
 
 pub(super) use answer::answer;
+pub(super) use given_parameters::{check_parameters, route_of};
 pub(super) use parameter::ParamKind;
 pub(super) use route_table::{AnswerShape, ROUTES, Route, RouteAccess, RouteAction};
 pub(super) use verb_route::json_response;

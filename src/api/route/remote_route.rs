@@ -13,7 +13,7 @@ use tokio_util::io::{StreamReader, SyncIoBridge};
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::ApiState;
 use crate::api::auth::{Caller, permit_define};
-use crate::cli::embedded::output_pieces::{VerbStream, output_pieces};
+use crate::cli::embedded::output_pieces::{VerbStream, streamed_pieces};
 use crate::cli::embedded::remote_frames::{FRAMES, FrameKind, frame};
 use crate::cli::embedded::remote_verb::{
     RemoteVerb, VerbRight, parse_remote, right_of, run_remote,
@@ -50,7 +50,7 @@ pub(super) async fn run_verb(
     })?;
     let args = parse_remote(&remote).map_err(ApiProblem::bad_request)?;
     permit(state, caller, right_of(&args.verb))?;
-    let (sender, pieces) = output_pieces();
+    let (sender, pieces) = streamed_pieces();
     let conceals = caller.role == TokenRole::Viewer;
     let task = tokio::spawn(run_remote(store, args, remote, conceals, Box::new(input), sender));
     let frames = unfold(Some((pieces, task)), |state| async move {
@@ -63,6 +63,11 @@ pub(super) async fn run_verb(
                 };
                 pieces.take_more(stream, &mut bytes);
                 (frame(kind, &bytes), Some((pieces, task)))
+            }
+            None if pieces.is_cut() => {
+                let why = "schedctl: the output was read too slowly, so its end is missing\n";
+                let end = [frame(FrameKind::Errors, why.as_bytes()), frame(FrameKind::Code, &[1])];
+                (end.concat(), None)
             }
             None => (frame(FrameKind::Code, &[task.await.unwrap_or(1)]), None),
         };
