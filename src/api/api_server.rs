@@ -27,7 +27,8 @@ const LAST_ANSWERS: Duration = Duration::from_secs(5);
 
 /// The parts of its process that the API uses.
 pub struct ApiSettings {
-    /// The settings of `[api]`, with the address of the flag or the variable.
+    /// The settings of `[api]` in the jobs file. An address given by a flag or a variable replaces
+    /// `listen`.
     pub config: ApiConfig,
     /// The file of the access tokens.
     pub tokens: PathBuf,
@@ -54,7 +55,8 @@ impl ApiServer {
             anyhow::bail!("[api] listen: {reason}");
         }
         let tokens = TokenFile::new(settings.tokens);
-        // A file that cannot be used is reported at the start, not at the first request.
+        // The file of tokens is read now, so that a faulty file stops the API at its start and not only
+        // fails each request.
         tokens.tokens()?;
         let listener = Listener::bind(&address, &settings.config).await?;
         info!(address = listener.address(), tokens = %tokens.path().display(), "The HTTP API listens.");

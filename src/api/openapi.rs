@@ -224,8 +224,8 @@ fn schemas() -> Map<String, Value> {
     schemas
 }
 
-/// Returns the schema for the fields in a table of `docs/json.md`. A field with a `.` belongs to an
-/// object that a field before describes, and is left out.
+/// Returns the JSON schema of an object, from its table of fields in `docs/json.md`. Fields of nested
+/// objects, such as `nodes[].name`, are left out.
 fn fields(text: &str) -> Value {
     let (mut properties, mut required) = (Map::new(), Vec::new());
     for line in text.lines().filter(|line| line.starts_with("| `")) {

@@ -104,6 +104,25 @@ impl Store {
         Ok(entries.into_iter().map(|entry| (entry.clone(), entry.member.parse().ok())).collect())
     }
 
+    /// Returns `limit` members of the zset `key` after the first `skip`, the lowest score first.
+    pub(super) async fn waiting_members(
+        &self,
+        key: &str,
+        skip: usize,
+        limit: usize,
+    ) -> Result<Vec<Vec<u8>>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(key).arg(skip).arg((skip + limit).saturating_sub(1));
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(members)) = answer.first() else { return Ok(Vec::new()) };
+        let bytes = |member: &Value| match member {
+            Value::BulkString(bytes) => bytes.clone(),
+            // Redis has only texts here. An empty member is malformed, and still counts as read.
+            _ => Vec::new(),
+        };
+        Ok(members.iter().map(bytes).collect())
+    }
+
     /// Returns the entries of the index `key` behind `cursor`. With the order `down`, the entries
     /// with the highest scores come first.
     async fn read_page(

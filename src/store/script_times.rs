@@ -38,7 +38,7 @@ impl ScriptTimes {
         all.entry(script).or_insert_with(|| TimeHistogram::new(BOUNDS)).add(took);
     }
 
-    /// Returns the durations of each script that was called.
+    /// Returns for each script that was called how many of its calls took how long.
     pub(crate) fn counts(&self) -> Vec<(&'static str, TimeCounts)> {
         let all = self.by_script.read().unwrap_or_else(PoisonError::into_inner);
         all.iter().map(|(script, times)| (*script, times.counts())).collect()

@@ -44,7 +44,8 @@ struct ReaderState {
 /// The figures of the whole namespace.
 #[derive(Debug)]
 pub(super) struct NamespaceFigures {
-    /// The load of each queue, by the value of the label `queue`.
+    /// The load of each queue. The key is the text of the label `queue`: the name of the queue, or
+    /// `(other)` for all queues beyond the bound.
     pub(super) queues: BTreeMap<String, QueueLoad>,
     pub(super) jobs: u64,
     pub(super) dead_letters: u64,

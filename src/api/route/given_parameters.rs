@@ -178,7 +178,7 @@ fn whole(number: &serde_json::Number) -> String {
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }
 
-/// Returns a JSON value for a message, at most 100 characters of it.
+/// Returns the first 100 characters of a JSON value, to be shown in a message.
 fn short(value: &Value) -> String {
     value.to_string().chars().take(100).collect()
 }

@@ -114,8 +114,8 @@ pub struct AttemptOutcome {
     /// The minimum wait before a retry, by the header field `Retry-After` of the answer. At most
     /// 24 h.
     pub retry_after: Option<Duration>,
-    /// The time that the attempt asks for the next run of its job, as text: a time or a duration. The
-    /// error is the reason why the request is not understood.
+    /// The text by which the attempt sets the time of the job's next run: a time or a duration. The
+    /// error is the reason why the text is not understood.
     pub next: Option<Result<String, String>>,
     /// The resources that the processes of the attempt used. `None` for a request.
     pub resources: Option<ResourceUse>,

@@ -66,7 +66,7 @@ async fn give(node: &NodeContext, ends: &[ChainEndRecord]) -> Result<usize, Stor
     let mut lanes: BTreeMap<&JobName, Lane> = BTreeMap::new();
     for (name, record) in names.iter().zip(records) {
         match record {
-            // The script removes the ends of a child that no longer exists.
+            // A child that no longer exists needs no lane: the script only removes its ends.
             Ok(record) => {
                 let lane = record.map_or_else(Lane::default_lane, |record| record.lane);
                 lanes.insert(name, lane);

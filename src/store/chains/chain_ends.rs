@@ -2,8 +2,6 @@
 //!
 //! Invariant: an entry leaves the set only in the step that gives the end to its child.
 
-use redis::Value;
-
 use crate::domain::name::names::RunId;
 use crate::domain::queue::lane::Lane;
 use crate::domain::schedule::chain::chain_end::ChainEnd;
@@ -54,17 +52,9 @@ impl Store {
         skip: usize,
         limit: usize,
     ) -> Result<(Vec<ChainEndRecord>, usize), StoreError> {
-        let mut pipeline = redis::pipe();
-        pipeline
-            .cmd("ZRANGE")
-            .arg(self.keys.chain_ends())
-            .arg(skip)
-            .arg((skip + limit).saturating_sub(1));
-        let answer = self.link.query(&mut pipeline).await?;
-        let Some(Value::Array(members)) = answer.first() else { return Ok((Vec::new(), 0)) };
-        let read = |member: &Value| {
-            let Value::BulkString(bytes) = member else { return None };
-            Some(ChainEndRecord { member: bytes.clone(), end: ChainEnd::read(bytes)? })
+        let members = self.waiting_members(&self.keys.chain_ends(), skip, limit).await?;
+        let read = |member: &Vec<u8>| {
+            Some(ChainEndRecord { member: member.clone(), end: ChainEnd::read(member)? })
         };
         Ok((members.iter().filter_map(read).collect(), members.len()))
     }

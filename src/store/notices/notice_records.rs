@@ -91,18 +91,10 @@ impl Store {
         skip: usize,
         limit: usize,
     ) -> Result<(Vec<NoticeRecord>, usize), StoreError> {
-        let mut pipeline = redis::pipe();
-        pipeline
-            .cmd("ZRANGE")
-            .arg(self.keys.notices())
-            .arg(skip)
-            .arg((skip + limit).saturating_sub(1));
-        let answer = self.link.query(&mut pipeline).await?;
-        let Some(Value::Array(members)) = answer.first() else { return Ok((Vec::new(), 0)) };
-        let read = |member: &Value| {
-            let Value::BulkString(bytes) = member else { return None };
-            let NoticeEntry { about, kind, run, is_of_rest } = read_notice(bytes)?;
-            Some(NoticeRecord { member: bytes.clone(), about, kind, run, is_of_rest })
+        let members = self.waiting_members(&self.keys.notices(), skip, limit).await?;
+        let read = |member: &Vec<u8>| {
+            let NoticeEntry { about, kind, run, is_of_rest } = read_notice(member)?;
+            Some(NoticeRecord { member: member.clone(), about, kind, run, is_of_rest })
         };
         Ok((members.iter().filter_map(read).collect(), members.len()))
     }

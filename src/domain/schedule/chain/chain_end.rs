@@ -9,7 +9,7 @@ use crate::domain::name::names::{JobName, RunId};
 pub struct ChainEnd {
     /// The run of the parent.
     pub run: RunId,
-    /// The child, which names the job of `run` as its parent.
+    /// The job that runs after the job of `run`.
     pub child: JobName,
 }
 
