@@ -17,6 +17,7 @@ use crate::domain::job::process_rules::Umask;
 use crate::domain::name::byte_size::format_size;
 use crate::domain::run::run_state::{AttemptOutcome, Ending};
 use crate::domain::time::duration::format_duration;
+use crate::domain::time::wording::signal_in_words;
 use crate::keeper::{BootInstant, Keeper, LaunchOrder, ProcessEnd, RunReport, Variables, Wanting};
 
 /// A program to start.
@@ -170,14 +171,6 @@ fn out_of_memory_in_words(attempt: &Attempt) -> String {
             format!("killed: out of memory (the limit of the run is {})", format_size(bytes))
         }
         None => "killed: out of memory (of the host or of the systemd unit of schedd)".to_owned(),
-    }
-}
-
-/// Returns a text such as `signal 9 (KILL)`, with the names of `signal(7)`.
-fn signal_in_words(number: i32) -> String {
-    match signal_hook::low_level::signal_name(number) {
-        Some(name) => format!("signal {number} ({})", name.strip_prefix("SIG").unwrap_or(name)),
-        None => format!("signal {number}"),
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::run_state::{AttemptOutcome, Ending};
 use crate::domain::job::job_spec::{Action, Backoff, RetryRule};
+use crate::domain::time::wording::signal_in_words;
 
 /// The number of times that an unclear `done_check` is repeated before the run ends `lost`. A
 /// larger `limit` in the job's key `retry` overrides this number.
@@ -70,7 +71,9 @@ impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exit(code) => write!(f, "exit code {code}"),
-            Self::Signal(code) => write!(f, "code {code} (signal {})", code.saturating_sub(128)),
+            Self::Signal(code) => {
+                write!(f, "code {code}, {}", signal_in_words(i32::from(*code) - 128))
+            }
             Self::TimeOut => f.write_str("code 124 (timed out)"),
             Self::Status(status) => write!(f, "status {status}"),
         }
@@ -235,7 +238,7 @@ mod tests {
         let killed = AttemptOutcome { signal: Some(9), ..AttemptOutcome::bare(Ending::Failed) };
         assert_eq!(
             next(&[], &[137], &shell(), &killed),
-            never("retry.never_on lists code 137 (signal 9)")
+            never("retry.never_on lists code 137, signal 9 (KILL)")
         );
         let timed_out = AttemptOutcome::bare(Ending::TimedOut);
         assert_eq!(

@@ -90,16 +90,19 @@ pub fn in_words(
         return Some(error.to_owned());
     }
     if let Some(signal) = signal {
-        let name =
-            signal_hook::low_level::signal_name(signal).and_then(|name| name.strip_prefix("SIG"));
-        return Some(name.map_or_else(
-            || format!("signal {signal}"),
-            |name| format!("signal {signal} ({name})"),
-        ));
+        return Some(signal_in_words(signal));
     }
     exit_code
         .map(|code| format!("exit code {code}"))
         .or_else(|| http_status.map(|status| format!("status {status}")))
+}
+
+/// Returns a text such as `signal 9 (KILL)`, with the names of `signal(7)`.
+pub fn signal_in_words(number: i32) -> String {
+    match signal_hook::low_level::signal_name(number) {
+        Some(name) => format!("signal {number} ({})", name.strip_prefix("SIG").unwrap_or(name)),
+        None => format!("signal {number}"),
+    }
 }
 
 #[cfg(test)]

@@ -243,14 +243,6 @@ fn judge(view: &View<'_>, job: &Job, recorded: &Recorded) -> Result<(), String> 
                     recorded.reason.contains("KILL"),
                     "it was killed, and the reason does not say so",
                 )?;
-                let failures = attempts
-                    .iter()
-                    .filter(|attempt| attempt.ended.is_some_and(|(_, code)| code != 0))
-                    .count();
-                return allow(
-                    failures > job.retries as usize,
-                    "it was killed and had retries left",
-                );
             }
             if let Some((_, code)) = attempts.last().and_then(|last| last.ended)
                 && code != 0

@@ -4,7 +4,7 @@
 use super::self_test::{Expect, World, at};
 use crate::checker::Verdict;
 use crate::evidence::{Delay, Excuse, Hit, KILLED, SECOND};
-use crate::world::jobs::{Act, CROWD_SLOTS, Job, Overlap, crowded};
+use crate::world::jobs::{Act, CROWD_SLOTS, Job, Overlap, Retried, crowded};
 use crate::world::schedule::{Phase, When};
 
 pub(crate) fn judge(expect: Expect<'_>) {
@@ -129,6 +129,15 @@ fn hurt(expect: Expect<'_>) {
     );
     let w = killed("signal 9 (KILL)").job(|job| job.retries = 1);
     expect("killed from outside, with a retry left", &w.evidence, &[Verdict::Missing]);
+    let excluded =
+        |reason| killed(reason).job(|job| (job.retries, job.retried) = (1, Retried::On(&[3])));
+    let reason = "not retried, because retry.on does not list code 137, signal 9 (KILL)";
+    expect("killed from outside, and its code is not retried", &excluded(reason).evidence, &[]);
+    expect(
+        "killed from outside, and the reason names no signal",
+        &excluded("not retried").evidence,
+        &[Verdict::Missing],
+    );
     let w = World::calm().code(20, KILLED).again(20, 1_700, 2).job(|job| job.retries = 1);
     expect("killed from outside and tried again", &w.evidence, &[]);
     let w = World::calm().code(20, KILLED).again(20, 1_700, 2);

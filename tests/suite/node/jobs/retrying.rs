@@ -42,7 +42,7 @@ fn only_the_codes_a_job_lists_are_tried_again() {
             json!({"limit": 1, "delay": "0s", "never_on": [137]}),
             "kill -9 $$",
             1,
-            Some("not retried, because retry.never_on lists code 137 (signal 9)"),
+            Some("not retried, because retry.never_on lists code 137, signal 9 (KILL)"),
         ),
         ("slow", json!({"limit": 1, "delay": "0s", "on": [124]}), "sleep 60", 2, None),
     ];
