@@ -14,6 +14,7 @@ use crate::cli::embedded::CliFailure;
 use crate::cli::embedded::page_cursor::write_cursor;
 use crate::cli::embedded::run_page::run_documents;
 use crate::domain::name::names::{Fence, RunId};
+use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::GONE_AFTER;
 use crate::store::{IndexCursor, Store};
 
@@ -23,8 +24,12 @@ const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_START: Duration = Duration::from_secs(2);
 /// The number of events that a slow follower may be behind. A slower follower is disconnected.
 const MOST_BEHIND: usize = 1_024;
-/// The maximum number of ended runs read at once, and of running runs compared.
+/// The number of ended runs that are read at once.
 const RUNS: usize = 1_000;
+/// The maximum number of running runs that are compared.
+const MOST_RUNNING: usize = 100_000;
+/// The time in ms after which the history has all runs that ended in a millisecond.
+const SETTLED: f64 = 2.0;
 
 /// An event, as it is sent.
 #[derive(Debug, Clone)]
@@ -155,7 +160,7 @@ impl Reader {
     fn job_changed(&self, text: &str) {
         let Some((job, entry)) = text.split_once(' ') else { return };
         let Ok(mut entry) = serde_json::from_str::<Value>(entry) else { return };
-        let at = entry["at"].as_i64().and_then(crate::domain::time::unix_millis::UnixMillis::new);
+        let at = entry["at"].as_i64().and_then(UnixMillis::new);
         entry["at"] = json!(at.map(|at| at.to_string()));
         entry["job"] = json!(job);
         self.send(ApiEvent::new("job_changed", None, &entry));
@@ -163,12 +168,13 @@ impl Reader {
 
     async fn look(&mut self) -> Result<(), CliFailure> {
         self.look_at_running().await?;
-        self.look_at_ended().await?;
-        self.look_at_nodes().await
+        let now = self.look_at_nodes().await?;
+        while self.look_at_ended(now).await? {}
+        Ok(())
     }
 
     async fn look_at_running(&mut self) -> Result<(), CliFailure> {
-        let leases = self.store.list_leases(RUNS).await?;
+        let leases = self.store.list_leases(MOST_RUNNING).await?;
         let running: BTreeSet<(RunId, Fence)> =
             leases.into_iter().flatten().map(|lease| (lease.run, lease.fence)).collect();
         if let Some(before) = &self.running {
@@ -183,20 +189,26 @@ impl Reader {
         Ok(())
     }
 
-    async fn look_at_ended(&mut self) -> Result<(), CliFailure> {
+    /// Sends the runs that ended. A run that ended just now waits for the next look, because another
+    /// run with a lower id may still end in the same millisecond. Returns true if more runs wait.
+    async fn look_at_ended(&mut self, now: UnixMillis) -> Result<bool, CliFailure> {
+        let settled = IndexCursor::below(Some(now)).score - SETTLED;
         let from = match &self.ended {
             Some(ended) => ended.clone(),
-            None => IndexCursor::below(Some(self.store.now().await?)),
+            None => IndexCursor { score: settled, member: String::new() },
         };
-        let entries = self.store.ended_after(&from, RUNS).await?;
+        let mut entries = self.store.ended_after(&from, RUNS).await?;
+        entries.retain(|(place, _)| place.score < settled);
+        let has_more = entries.len() == RUNS;
         self.ended = Some(entries.last().map_or(from, |(place, _)| place.clone()));
         for (place, run) in ended_runs(&self.store, entries).await? {
             self.send(ApiEvent::ended(place, &run));
         }
-        Ok(())
+        Ok(has_more)
     }
 
-    async fn look_at_nodes(&mut self) -> Result<(), CliFailure> {
+    /// Sends the nodes that came and went. Returns the time of Redis.
+    async fn look_at_nodes(&mut self) -> Result<UnixMillis, CliFailure> {
         let (now, nodes) = self.store.list_nodes().await?;
         let is_there = |seen: Option<_>| seen.is_some_and(|seen| now.since(seen) < GONE_AFTER);
         let present: BTreeMap<String, bool> = nodes
@@ -220,7 +232,7 @@ impl Reader {
             }
         }
         self.nodes = Some(present);
-        Ok(())
+        Ok(now)
     }
 }
 

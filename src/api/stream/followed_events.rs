@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use axum::response::Response;
+use serde_json::json;
 use tokio::sync::broadcast;
 
 use super::event_hub::{ApiEvent, ended_runs};
@@ -14,29 +15,34 @@ use crate::api::api_state::ApiState;
 use crate::cli::embedded::CliFailure;
 use crate::cli::embedded::page_cursor::read_cursor;
 
-/// The maximum number of ended runs that are sent again for `Last-ApiEvent-ID`.
+/// The maximum number of ended runs that are sent again for `Last-Event-ID`.
 const SENT_AGAIN: usize = 1_000;
 
-/// Answers with the events from now on. With the header `Last-ApiEvent-ID`, the ended runs since that
+/// Answers with the events from now on. With the header `Last-Event-ID`, the ended runs since that
 /// event come first, as far as the history has them.
 pub(in crate::api) async fn follow_events(
     state: &ApiState,
     headers: &HeaderMap,
 ) -> Result<Response, ApiProblem> {
     let place = stream_place(state)?;
-    let receiver = state.events.follow(&state.store).await;
+    let mut receiver = state.events.follow(&state.store).await;
     let mut earlier = VecDeque::new();
     earlier.push_back(Arc::from(": the events of this namespace\n\n"));
     let mut until = None;
     if let Some(last) = headers.get("last-event-id") {
         let last = last.to_str().ok().and_then(read_cursor).filter(|(word, _)| word == "event");
         let (_, last) = last.ok_or_else(|| {
-            ApiProblem::bad_request("Last-ApiEvent-ID: found a text that is no id of an event, wanted the id of the last event")
+            ApiProblem::bad_request("Last-Event-ID: found a text that is no id of an event, wanted the id of the last event")
         })?;
         let entries = state.store.ended_after(&last, SENT_AGAIN).await.map_err(CliFailure::from)?;
+        let is_cut = entries.len() == SENT_AGAIN;
         for (at, run) in ended_runs(&state.store, entries).await? {
             until = Some(at.clone());
             earlier.push_back(ApiEvent::ended(at, &run).text);
+        }
+        if is_cut {
+            earlier.push_back(dropped("more runs ended meanwhile").into());
+            receiver = broadcast::channel(1).1;
         }
     }
     Ok(event_stream(
@@ -53,9 +59,9 @@ pub(in crate::api) async fn follow_events(
                     Ok(event) => return Some((event.text.to_string(), (earlier, receiver, until))),
                     Err(broadcast::error::RecvError::Closed) => return None,
                     Err(broadcast::error::RecvError::Lagged(_)) => {
-                        let text = "event: dropped\ndata: {\"reason\":\"this connection was too slow; connect again with Last-ApiEvent-ID\"}\n\n";
                         let (_, closed) = broadcast::channel(1);
-                        return Some((text.to_owned(), (earlier, closed, until)));
+                        let text = dropped("this connection was too slow");
+                        return Some((text, (earlier, closed, until)));
                     }
                 }
             }
@@ -63,9 +69,15 @@ pub(in crate::api) async fn follow_events(
     ))
 }
 
+/// Returns the last event of a stream that ends before the reader has all events.
+fn dropped(reason: &str) -> String {
+    let data = json!({"reason": format!("{reason}; connect again with Last-Event-ID")});
+    format!("event: dropped\ndata: {data}\n\n")
+}
+
 fn is_before(event: &ApiEvent, until: Option<&crate::store::IndexCursor>) -> bool {
     match (&event.place, until) {
-        (Some(place), Some(until)) => (place.score, &place.member) <= (until.score, &until.member),
+        (Some(place), Some(until)) => place.compare(until).is_le(),
         _ => false,
     }
 }
