@@ -1,6 +1,8 @@
 //! Pages of the indexes of jobs and of ended runs. A page begins behind a cursor, so the next page is
 //! right even if entries of earlier pages were added or removed meanwhile.
 
+use std::cmp::Ordering;
+
 use redis::Value;
 
 use super::Store;
@@ -33,6 +35,18 @@ impl IndexCursor {
         #[expect(clippy::cast_precision_loss, reason = "times in ms are below 2^53")]
         let score = until.map_or(f64::INFINITY, |until| until.as_i64() as f64);
         Self { score, member: String::new() }
+    }
+
+    /// Returns the place of a run in a list by due time.
+    pub fn of_due(run: &RunId) -> Self {
+        #[expect(clippy::cast_precision_loss, reason = "times in ms are below 2^53")]
+        let score = run.due().as_i64() as f64;
+        Self { score, member: run.to_string() }
+    }
+
+    /// Compares two places of an index that is read upwards.
+    pub fn compare(&self, other: &Self) -> Ordering {
+        self.score.total_cmp(&other.score).then_with(|| self.member.cmp(&other.member))
     }
 
     fn score_text(&self) -> String {
@@ -87,7 +101,7 @@ impl Store {
         let pages = indexes.iter().map(|index| self.read_page(index, cursor, "down", most));
         let mut entries: Vec<IndexCursor> =
             futures_util::future::try_join_all(pages).await?.into_iter().flatten().collect();
-        entries.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| b.member.cmp(&a.member)));
+        entries.sort_by(|a, b| b.compare(a));
         entries.truncate(most);
         let since = IndexCursor::below(ended.since).score;
         entries.retain(|entry| ended.since.is_none() || entry.score >= since);

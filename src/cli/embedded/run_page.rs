@@ -1,5 +1,5 @@
-//! A page of runs for `GET /v1/runs`, the run that ended last first. With a job, the first page
-//! begins with the open runs of the job.
+//! A page of runs for `GET /v1/runs`: first the open runs of the wanted job, or the running runs if
+//! they are asked for, then the ended runs.
 
 use serde_json::Value;
 
@@ -7,13 +7,15 @@ use super::job_page::{Page, bad_cursor};
 use super::page_cursor::{read_cursor, write_cursor};
 use super::verb_call::parse_verb;
 use crate::cli::failure::CliFailure;
-use crate::cli::jobs::target::job_name;
+use crate::cli::jobs::target::{job_name, no_such_job};
 use crate::cli::render::{Zones, view_runs};
-use crate::cli::runs::history_verb::HistoryArgs;
-use crate::cli::runs::open_runs::open_runs;
+use crate::cli::runs::history_verb::{HistoryArgs, is_stranger};
+use crate::cli::runs::open_runs::{open_run_ids, running_run_ids};
 use crate::cli::runs::run_filter::RunFilter;
 use crate::cli::runs::tagged_jobs::TaggedJobs;
 use crate::cli::verbs::Verb;
+use crate::domain::name::names::RunId;
+use crate::domain::run::run_state::RunState;
 use crate::store::{IndexCursor, Letters, RunNotices, RunRecord, Store};
 
 /// The number of runs that are read for one page if filters select some of them.
@@ -26,6 +28,13 @@ pub(crate) struct WantedRuns {
     pub(crate) which: RunFilter,
     /// True if only dead letters are wanted.
     pub(crate) dead: bool,
+}
+
+impl WantedRuns {
+    /// Returns true if runs must be read to see whether they are wanted.
+    fn is_filtered(&self) -> bool {
+        !self.which.state.is_empty() || !self.which.tags.is_empty()
+    }
 }
 
 /// Returns the filters that these flags of `history` stand for, for runs of `job`.
@@ -41,6 +50,23 @@ pub(crate) fn wanted_runs(flags: &[String], job: Option<&str>) -> Result<WantedR
     }
 }
 
+/// A list of runs from which pages are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RunList {
+    /// The runs of a job that have not ended, or the running runs of all jobs: the latest due time
+    /// first.
+    Open,
+    /// The runs that ended, the newest end first.
+    Ended,
+}
+
+/// The runs of one list that belong to a page.
+struct PagePart {
+    runs: Vec<RunRecord>,
+    /// The place behind which the list goes on. `None` at its end.
+    next: Option<IndexCursor>,
+}
+
 /// Returns at most `limit` runs that `wanted` selects, behind the cursor `cursor`.
 pub(crate) async fn run_page(
     store: &Store,
@@ -50,58 +76,128 @@ pub(crate) async fn run_page(
 ) -> Result<Page, CliFailure> {
     let letters = if wanted.dead { Letters::Dead } else { Letters::All };
     wanted.which.check(letters)?;
-    let mut ended = wanted.which.ended(store, letters, wanted.job.as_deref()).await?;
-    if wanted.job.is_none() && letters == Letters::All {
-        ended.notices = RunNotices::Without;
+    let (first, which) = match &wanted.job {
+        _ if letters == Letters::Dead => (RunList::Ended, "of dead letters"),
+        _ if wanted.which.has_bounds() => (RunList::Ended, "with --since or --until"),
+        Some(_) => (RunList::Open, ""),
+        None if wanted.which.state.contains(&RunState::Running) => {
+            wanted.which.check_ended("without a job", Some(RunState::Running))?;
+            (RunList::Open, "")
+        }
+        None => (RunList::Ended, "without a job"),
+    };
+    if first == RunList::Ended {
+        wanted.which.check_ended(which, None)?;
     }
-    let mut at = match cursor {
-        None => IndexCursor::below(ended.until),
-        Some(text) => match read_cursor(text) {
-            Some((word, at)) if word == "runs" => at,
-            _ => return Err(CliFailure::Invalid(bad_cursor())),
-        },
+    let (list, mut at) = match cursor.map(read_cursor) {
+        None => (first, None),
+        Some(Some((word, at))) if word == "open" && first == RunList::Open => {
+            (RunList::Open, Some(at))
+        }
+        Some(Some((word, at))) if word == "runs" => (RunList::Ended, Some(at)),
+        Some(_) => return Err(CliFailure::Invalid(bad_cursor())),
     };
     let mut runs = Vec::new();
-    if let (None, Some(job)) = (cursor, &wanted.job)
-        && letters == Letters::All
-        && !wanted.which.has_bounds()
-    {
-        runs = open_runs(store, &job_name(job)?).await?;
-        runs.retain(|run| wanted.which.takes(run.state));
-        TaggedJobs::default().retain(store, &wanted.which.tags, &mut runs).await?;
-        runs.truncate(limit);
-    }
-    let left = limit - runs.len();
-    let mut is_last = false;
-    if left > 0 {
-        let is_filtered = !wanted.which.state.is_empty() || !wanted.which.tags.is_empty();
-        let most = if is_filtered { READ.max(left) } else { left };
-        let entries = store.page_of_ended(&ended, &at, most).await?;
-        is_last = entries.len() < most;
-        let last = entries.last().map(|(place, _)| place.clone());
-        let takes = |run: &RunRecord| {
-            wanted.which.takes(run.state)
-                && (ended.notices == RunNotices::With || !run.run.job().is_hidden())
-        };
-        let (places, ids): (Vec<_>, Vec<_>) =
-            entries.into_iter().filter_map(|(place, id)| Some((place, id?))).unzip();
-        let records = store.read_runs(&ids).await?;
-        let mut found: Vec<RunRecord> =
-            records.into_iter().filter_map(|run| run.ok().flatten()).filter(takes).collect();
-        TaggedJobs::default().retain(store, &wanted.which.tags, &mut found).await?;
-        at = last.unwrap_or(at);
-        if found.len() >= left {
-            let end = &found[left - 1].run;
-            if let Some(place) = ids.iter().position(|id| id == end) {
-                is_last &= place + 1 == ids.len() && found.len() == left;
-                at = places[place].clone();
-            }
-            found.truncate(left);
+    if list == RunList::Open {
+        let part = open_part(store, wanted, at.as_ref(), limit).await?;
+        runs = part.runs;
+        let start = || write_cursor("runs", &IndexCursor::below(None));
+        let next = part.next.map(|next| write_cursor("open", &next));
+        if let Some(next) = next.or_else(|| (runs.len() == limit).then(start)) {
+            let items = run_documents(store, runs).await?;
+            return Ok(Page { items, next: Some(next) });
         }
-        runs.extend(found);
+        at = None;
+    }
+    let part = ended_part(store, wanted, letters, at, limit - runs.len()).await?;
+    runs.extend(part.runs);
+    if let (None, None, Some(job)) = (runs.first(), cursor, &wanted.job)
+        && is_stranger(store, &job_name(job)?).await?
+    {
+        return Err(no_such_job(store, &job_name(job)?).await);
     }
     let items = run_documents(store, runs).await?;
-    Ok(Page { items, next: (!is_last).then(|| write_cursor("runs", &at)) })
+    Ok(Page { items, next: part.next.map(|next| write_cursor("runs", &next)) })
+}
+
+/// Returns the wanted runs that have not ended.
+async fn open_part(
+    store: &Store,
+    wanted: &WantedRuns,
+    behind: Option<&IndexCursor>,
+    limit: usize,
+) -> Result<PagePart, CliFailure> {
+    let ids = match &wanted.job {
+        Some(job) => open_run_ids(store, &job_name(job)?).await?,
+        None => running_run_ids(store).await?,
+    };
+    let place = |id: RunId| (IndexCursor::of_due(&id), Some(id));
+    let is_behind =
+        |(place, _): &(IndexCursor, _)| behind.is_none_or(|at| place.compare(at).is_lt());
+    let mut entries: Vec<_> = ids.into_iter().map(place).filter(is_behind).collect();
+    entries.sort_by(|(a, _), (b, _)| b.compare(a));
+    part_of(store, wanted, entries, false, limit, |run| !run.state.is_final()).await
+}
+
+/// Returns the wanted runs that ended.
+async fn ended_part(
+    store: &Store,
+    wanted: &WantedRuns,
+    letters: Letters,
+    behind: Option<IndexCursor>,
+    limit: usize,
+) -> Result<PagePart, CliFailure> {
+    let mut ended = wanted.which.ended(store, letters, wanted.job.as_deref()).await?;
+    let hides_notices = wanted.job.is_none() && letters == Letters::All;
+    if hides_notices {
+        ended.notices = RunNotices::Without;
+    }
+    let at = behind.unwrap_or_else(|| IndexCursor::below(ended.until));
+    let most = if wanted.is_filtered() || hides_notices { READ.max(limit) } else { limit };
+    let mut entries = store.page_of_ended(&ended, &at, most).await?;
+    let goes_on = entries.len() == most;
+    if hides_notices {
+        for (_, id) in &mut entries {
+            id.take_if(|id| id.job().is_hidden());
+        }
+    }
+    part_of(store, wanted, entries, goes_on, limit, |_| true).await
+}
+
+/// Reads the runs of `entries` until `limit` wanted runs are found. `goes_on` says that the list has
+/// more than these entries. An entry without a run counts as read.
+async fn part_of(
+    store: &Store,
+    wanted: &WantedRuns,
+    mut entries: Vec<(IndexCursor, Option<RunId>)>,
+    mut goes_on: bool,
+    limit: usize,
+    takes: impl Fn(&RunRecord) -> bool,
+) -> Result<PagePart, CliFailure> {
+    let most = if wanted.is_filtered() { READ.max(limit) } else { limit };
+    let mut named = 0;
+    let read = entries.iter().take_while(|(_, id)| {
+        named += usize::from(id.is_some());
+        named <= most
+    });
+    let read = read.count();
+    goes_on |= read < entries.len();
+    entries.truncate(read);
+    let mut next = entries.last().map(|(place, _)| place.clone()).filter(|_| goes_on);
+    let (places, ids): (Vec<_>, Vec<_>) =
+        entries.into_iter().filter_map(|(place, id)| Some((place, id?))).unzip();
+    let records = store.read_runs(&ids).await?.into_iter();
+    let mut runs: Vec<RunRecord> = records
+        .filter_map(|run| run.ok().flatten())
+        .filter(|run| wanted.which.takes(run.state) && takes(run))
+        .collect();
+    TaggedJobs::default().retain(store, &wanted.which.tags, &mut runs).await?;
+    if runs.len() > limit {
+        runs.truncate(limit);
+        let end = runs.last().and_then(|last| ids.iter().position(|id| *id == last.run));
+        next = end.map(|end| places[end].clone()).or(next);
+    }
+    Ok(PagePart { runs, next })
 }
 
 /// Returns the JSON documents of runs, as `history --json` prints them.

@@ -72,12 +72,9 @@ pub(crate) async fn history(
     let letters = if args.dead { Letters::Dead } else { Letters::All };
     args.which.check(letters)?;
     let looks_at_open = job.is_some() && letters == Letters::All && !args.which.has_bounds();
-    if let Some(state) = args.which.state.iter().find(|state| !looks_at_open && !state.is_final()) {
+    if !looks_at_open {
         let which = if job.is_none() { "without a job" } else { "with --since or --until" };
-        return Err(CliFailure::Invalid(format!(
-            "--state {state}: runs in that state have not ended, and history {which} lists only ended runs; wanted \
-             schedctl history JOB --state {state}, or schedctl list for all jobs"
-        )));
+        args.which.check_ended(which, None)?;
     }
     let store = connect(global, console).await?;
     let mut ended = args.which.ended(&store, letters, args.job.as_deref()).await?;
@@ -126,7 +123,7 @@ pub(crate) async fn history(
 }
 
 /// Returns true if Redis has neither the job nor any of its runs.
-async fn is_stranger(store: &Store, job: &JobName) -> Result<bool, CliFailure> {
+pub(crate) async fn is_stranger(store: &Store, job: &JobName) -> Result<bool, CliFailure> {
     // A hidden job is created with its first notice, so the job whose notices it delivers is looked
     // up.
     let known = job.notice_subject().map_or_else(|| job.clone(), |(subject, _)| subject);

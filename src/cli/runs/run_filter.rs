@@ -52,6 +52,23 @@ impl RunFilter {
         }
     }
 
+    /// Fails if the filters name a state of runs that have not ended, except `listed`. `which` says
+    /// why only ended runs are listed.
+    pub(crate) fn check_ended(
+        &self,
+        which: &str,
+        listed: Option<RunState>,
+    ) -> Result<(), CliFailure> {
+        let is_open = |state: &&RunState| !state.is_final() && Some(**state) != listed;
+        match self.state.iter().find(is_open) {
+            Some(state) => Err(CliFailure::Invalid(format!(
+                "--state {state}: runs in that state have not ended, and history {which} lists only ended runs; wanted \
+                 schedctl history JOB --state {state}, or schedctl list for all jobs"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// Returns true if the filters select runs in `state`.
     pub(crate) fn takes(&self, state: RunState) -> bool {
         self.state.is_empty() || self.state.contains(&state)

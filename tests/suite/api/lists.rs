@@ -111,19 +111,50 @@ fn runs_come_page_by_page_the_newest_first_and_filters_select_them() {
     assert_eq!(all_pages(&scene, "/v1/runs?limit=1&dead=1", "run_id", |_| {}), of("bad"));
     assert_eq!(all_pages(&scene, "/v1/runs?limit=2&state=succeeded", "run_id", |_| {}), of("good"));
     assert_eq!(all_pages(&scene, "/v1/runs?limit=2&job=bad", "run_id", |_| {}), of("bad"));
-    assert_eq!(
-        all_pages(&scene, "/v1/runs?since=1h&until=1s&limit=1&job=none", "run_id", |_| {}),
-        Vec::<String>::new()
-    );
+    scene.get("viewer", "/v1/runs?since=1h&until=1s&limit=1&job=none").problem(404, "not_found");
     let open = scene.post("operator", "/v1/jobs/slow/run", "").of(200);
     let listed = scene.get("viewer", "/v1/runs?job=slow").of(200);
     assert_eq!(listed["items"][0]["run_id"], open["run_id"], "{listed}");
+    let problem = scene.get("viewer", "/v1/runs?state=scheduled").problem(422, "invalid");
+    assert!(problem["detail"].as_str().unwrap().contains("have not ended"), "{problem}");
     let cancelled = scene.post("operator", "/v1/runs/slow@last/cancel", "").of(200);
     assert_eq!(cancelled["run_id"], open["run_id"], "{cancelled}");
     // A list and the document of a run have the fields of the command line.
     let shown = scene.ctl("viewer").run(&["history", "good", "--json", "--limit", "1"]).json();
     let item = &scene.get("viewer", "/v1/runs?job=good&limit=1").of(200)["items"][0];
     assert_eq!(&shown[0], item);
+}
+
+#[test]
+fn open_runs_come_page_by_page_and_hidden_runs_take_no_place() {
+    let scene = ApiScene::start(
+        "",
+        "[jobs.slow]\noverlap = \"allow\"\nshell = \"sleep 600\"\n\
+         [jobs.bad]\nshell = \"exit 3\"\non_failure = { shell = \"true\" }\n",
+    );
+    let mut open: Vec<String> = (0..5)
+        .map(|_| scene.post("operator", "/v1/jobs/slow/run", "").of(200))
+        .map(|run| run["run_id"].as_str().unwrap().to_owned())
+        .collect();
+    open.reverse();
+    let running = "/v1/runs?state=running";
+    until("all runs are running", LONG, || {
+        (scene.get("viewer", running).of(200)["items"].as_array().unwrap().len() == 5).then_some(())
+    });
+    for limit in [1, 2, 5, 50] {
+        for path in ["/v1/runs?job=slow", "/v1/runs?job=slow&state=running", running] {
+            let found = all_pages(&scene, &format!("{path}&limit={limit}"), "run_id", |_| {});
+            assert_eq!(found, open, "{path} {limit}");
+        }
+    }
+    let failed = scene.post("operator", "/v1/jobs/bad/run", "").of(200)["run_id"].clone();
+    until("the notice is delivered", LONG, || {
+        let notices = scene.get("viewer", "/v1/runs?job=bad%2Fon_failure");
+        (notices.status == 200 && notices.json()["items"][0]["state"] == "succeeded").then_some(())
+    });
+    // The newest ended run is the hidden run of the notice.
+    let page = scene.get("viewer", "/v1/runs?limit=1").of(200);
+    assert_eq!(page["items"][0]["run_id"], failed, "{page}");
 }
 
 #[test]
