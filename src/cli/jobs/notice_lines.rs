@@ -22,16 +22,14 @@ pub(crate) struct OfJob {
 /// Reads the notices about runs of the job `name` that were not delivered.
 pub(crate) async fn failed_notices(store: &Store, name: &JobName) -> Result<OfJob, CliFailure> {
     let kinds = NoticeKind::ALL.map(|kind| JobName::of_notice(name, kind));
-    let failed = store.read_failed_notices(&kinds).await?;
+    let (failed, retried) =
+        tokio::try_join!(store.read_failed_notices(&kinds), store.read_retried_notices(&kinds))?;
     let last: Vec<RunId> = failed.iter().map(|notice| notice.last.0.clone()).collect();
     let records = store.read_runs(&last).await?.into_iter().map(|record| record.ok().flatten());
     let why = records.map(|record| {
         record.and_then(|record| record.reason.clone().or_else(|| facts_in_words(&record)))
     });
-    Ok(OfJob {
-        failed: failed.into_iter().zip(why).collect(),
-        retried: store.read_retried_notices(&kinds).await?,
-    })
+    Ok(OfJob { failed: failed.into_iter().zip(why).collect(), retried })
 }
 
 impl OfJob {

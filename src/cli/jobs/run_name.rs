@@ -113,16 +113,12 @@ async fn only(store: &Store, job: &JobName, part: &str) -> Result<Option<RunId>,
 
 /// Returns the run at `place` of the runs that started or ended, in the order of `history JOB`.
 async fn newest(store: &Store, job: &JobName, place: usize) -> Result<RunId, CliFailure> {
-    let mut runs = open_runs(store, job).await?;
+    let (mut runs, mut ended) =
+        tokio::try_join!(open_runs(store, job), ended_runs(store, job, place.min(RUNS_COMPARED)))?;
     runs.retain(|run| run.state == RunState::Running || run.attempt > 0);
-    if runs.len() < place {
-        let left = (place - runs.len()).min(RUNS_COMPARED);
-        // A run may have ended between the two reads, and is then in both.
-        let ended = ended_runs(store, job, left).await?;
-        let ended = ended.into_iter().filter(|run| !runs.iter().any(|open| open.run == run.run));
-        let ended: Vec<_> = ended.collect();
-        runs.extend(ended);
-    }
+    // A run may have ended between the two reads, and is then in both.
+    ended.retain(|run| !runs.iter().any(|open| open.run == run.run));
+    runs.extend(ended);
     if let Some(run) = runs.get(place - 1) {
         return Ok(run.run.clone());
     }

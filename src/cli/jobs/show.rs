@@ -107,27 +107,39 @@ pub(crate) async fn show_target(
 
 async fn show_job(store: &Store, name: &JobName, console: &mut Console) -> Result<u8, CliFailure> {
     let record = find_job(store, name).await?;
-    let now = store.now().await?;
-    let running = running_jobs(store).await?;
-    let views = view_jobs(store, vec![record], &running).await?;
-    let Some(mut job) = views.into_iter().next() else {
-        return Err(CliFailure::Failed(format!("job {name} cannot be shown")));
+    let read_job = async {
+        let running = running_jobs(store).await?;
+        let views = view_jobs(store, vec![record], &running).await?;
+        let Some(mut job) = views.into_iter().next() else {
+            return Err(CliFailure::Failed(format!("job {name} cannot be shown")));
+        };
+        notice_lines::do_as_said_now(store, &mut job).await?;
+        Ok(job)
     };
-    notice_lines::do_as_said_now(store, &mut job).await?;
+    let read_runs = async {
+        let (mut records, ended) =
+            tokio::try_join!(open_runs(store, name), ended_runs(store, name, RUNS))?;
+        records.extend(ended);
+        view_runs(store, &mut Zones::default(), records).await
+    };
+    let read_others = async {
+        Ok(tokio::try_join!(store.now(), store.list_backfill(name, BACKFILL), store.read_chains())?)
+    };
+    let (mut job, runs, failed_notices, job_use, (now, backfill, chains)) = tokio::try_join!(
+        read_job,
+        read_runs,
+        notice_lines::failed_notices(store, name),
+        JobUse::read(store, name),
+        read_others,
+    )?;
+    let backfill = backfill.len();
+    let children: Vec<JobName> = chains.children_of(name).into_iter().cloned().collect();
     if console.conceals()
         && let Ok(definition) = &mut job.definition
     {
         definition.spec.conceal();
     }
-    let mut records = open_runs(store, name).await?;
-    records.extend(ended_runs(store, name, RUNS).await?);
-    let runs = view_runs(store, &mut Zones::default(), records).await?;
     let upcoming = upcoming(&job, now);
-    let backfill = store.list_backfill(name, BACKFILL).await?.len();
-    let failed_notices = notice_lines::failed_notices(store, name).await?;
-    let job_use = JobUse::read(store, name).await?;
-    let children: Vec<JobName> =
-        store.read_chains().await?.children_of(name).into_iter().cloned().collect();
     if console.is_json() {
         let mut fields = job_json(&job, &upcoming, backfill, &runs);
         fields.extend(failed_notices.json(&job.zone()));
@@ -414,13 +426,19 @@ fn field_raw(word: &str, text: &str, console: &mut Console) {
 
 async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u8, CliFailure> {
     let record = find_run(store, run).await?;
-    let now = store.now().await?;
-    let notices = notice_lines::notices_of(store, &record).await?;
     let queue = record.lane.queue().clone();
-    let paused = store.read_queue_settings(std::slice::from_ref(&queue)).await?.pop();
-    let paused =
-        paused.filter(|found| found.settings.is_paused && record.state == RunState::Scheduled);
-    let views = view_runs(store, &mut Zones::default(), vec![record]).await?;
+    let read_others = async {
+        Ok(tokio::try_join!(store.now(), store.read_queue_settings(std::slice::from_ref(&queue)))?)
+    };
+    let mut zones = Zones::default();
+    let ((now, settings), notices, views) = tokio::try_join!(
+        read_others,
+        notice_lines::notices_of(store, &record),
+        view_runs(store, &mut zones, vec![record.clone()]),
+    )?;
+    let paused = settings
+        .into_iter()
+        .find(|found| found.settings.is_paused && record.state == RunState::Scheduled);
     let Some(view) = views.into_iter().next() else {
         return Err(CliFailure::Failed(format!("run {run} cannot be shown")));
     };

@@ -149,8 +149,8 @@ async fn view_all(
     store: &Store,
     tags: &[TagFilter],
 ) -> Result<(UnixMillis, Vec<View>), CliFailure> {
-    let (now, mut standings) = standings(store).await?;
-    let mut times = store.read_run_times(SAMPLED).await?;
+    let read_times = async { Ok(store.read_run_times(SAMPLED).await?) };
+    let ((now, mut standings), mut times) = tokio::try_join!(standings(store), read_times)?;
     if !tags.is_empty() {
         let (_, lanes) = queues_and_lanes(store).await?;
         let tagged = TaggedRuns::read(store, tags, &lanes, now).await?;
@@ -176,14 +176,13 @@ pub(crate) async fn standings(
     store: &Store,
 ) -> Result<(UnixMillis, Vec<QueueOverview>), CliFailure> {
     let (names, lanes) = queues_and_lanes(store).await?;
-    let records = store.read_queue_settings(&names).await?;
-    let (now, nodes) = store.list_nodes().await?;
+    let (records, (now, nodes)) =
+        tokio::try_join!(store.read_queue_settings(&names), store.list_nodes())?;
     let serving = serving(&nodes, now);
-    let depths = store.read_depths(&lanes, now).await?;
     let asked: Vec<LaneAsk> = lanes.iter().map(|lane| LaneAsk::new(lane.clone(), 1)).collect();
-    let polls = store.list_due(&asked).await?.lanes;
+    let (depths, poll) = tokio::try_join!(store.read_depths(&lanes, now), store.list_due(&asked))?;
     let lanes_now: Vec<((Lane, QueueDepth), LanePoll)> =
-        lanes.into_iter().zip(depths).zip(polls).collect();
+        lanes.into_iter().zip(depths).zip(poll.lanes).collect();
     let standings = names.into_iter().zip(records).map(|(name, record)| {
         let own: Vec<&((Lane, QueueDepth), LanePoll)> =
             lanes_now.iter().filter(|((lane, _), _)| *lane.queue() == name).collect();

@@ -12,10 +12,11 @@ use crate::store::{QueueDepth, Store};
 pub(super) async fn queues_and_lanes(
     store: &Store,
 ) -> Result<(Vec<QueueName>, Vec<Lane>), CliFailure> {
-    let mut names: BTreeSet<QueueName> = store.read_queues().await?.into_keys().collect();
+    let (queues, mut lanes, host_lanes) =
+        tokio::try_join!(store.read_queues(), store.list_lanes(), store.list_host_lanes())?;
+    let mut names: BTreeSet<QueueName> = queues.into_keys().collect();
     names.insert(QueueName::default_queue());
-    let mut lanes = store.list_lanes().await?;
-    lanes.extend(store.list_host_lanes().await?);
+    lanes.extend(host_lanes);
     names.extend(lanes.iter().map(|lane| lane.queue().clone()));
     let names: Vec<QueueName> = names.into_iter().collect();
     lanes.extend(names.iter().cloned().map(Lane::from));

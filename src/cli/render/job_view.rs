@@ -101,16 +101,14 @@ async fn view_records(
 ) -> Result<Vec<JobView>, CliFailure> {
     let summaries = store.summarise(jobs).await?;
     let ids: Vec<RunId> = summaries.iter().filter_map(|summary| summary.last_run.clone()).collect();
-    let mut last_runs = store.read_runs(&ids).await?.into_iter();
     let names: BTreeSet<QueueName> =
         summaries.iter().map(|summary| summary.job.lane.queue().clone()).collect();
     let names: Vec<QueueName> = names.into_iter().collect();
-    let paused: BTreeMap<QueueName, QueueRecord> = names
-        .iter()
-        .cloned()
-        .zip(store.read_queue_settings(&names).await?)
-        .filter(|(_, record)| record.settings.is_paused)
-        .collect();
+    let (last_runs, settings) =
+        tokio::try_join!(store.read_runs(&ids), store.read_queue_settings(&names))?;
+    let mut last_runs = last_runs.into_iter();
+    let paused: BTreeMap<QueueName, QueueRecord> =
+        names.into_iter().zip(settings).filter(|(_, record)| record.settings.is_paused).collect();
     let mut views = Vec::with_capacity(summaries.len());
     for JobSummary { job, open, is_running, retry, last_run } in summaries {
         let last = last_run.and_then(|_| last_runs.next()).and_then(|run| run.ok().flatten());

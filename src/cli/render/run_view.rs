@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use serde_json::{Map, Value, json};
 
 use super::attempts::{facts_in_words, first_start, waited};
@@ -30,9 +31,8 @@ pub(crate) struct Zones {
 }
 
 impl Zones {
-    /// Reads the zones of the jobs of `runs`, except the zones that are already in the cache.
-    async fn read_for(&mut self, store: &Store, runs: &[RunRecord]) -> Result<(), CliFailure> {
-        let mut names: Vec<JobName> = runs.iter().map(|run| run.run.job().clone()).collect();
+    /// Reads the zones of these jobs, except the zones that are already in the cache.
+    async fn read_for(&mut self, store: &Store, mut names: Vec<JobName>) -> Result<(), CliFailure> {
         names.sort_unstable();
         names.dedup();
         names.retain(|name| !self.known.contains_key(name));
@@ -66,8 +66,9 @@ pub(crate) async fn view_runs(
     zones: &mut Zones,
     mut runs: Vec<RunRecord>,
 ) -> Result<Vec<RunView>, CliFailure> {
-    zones.read_for(store, &runs).await?;
-    let let_in = forget_gates_passed(store, &mut runs).await?;
+    let jobs = runs.iter().map(|run| run.run.job().clone()).collect();
+    let ((), let_in) =
+        tokio::try_join!(zones.read_for(store, jobs), forget_gates_passed(store, &mut runs))?;
     let view = |(record, let_in): (RunRecord, Option<String>)| {
         let definition = zones.known.get(record.run.job()).and_then(Option::as_ref);
         RunView {
@@ -115,13 +116,12 @@ async fn forget_gates_passed(
     for (run, _) in at_gates.iter_mut().zip(queued).filter(|(_, is_queued)| !is_queued) {
         run.waiting_for = None;
     }
-    let mut found = Vec::with_capacity(runs.len());
-    for run in runs {
+    try_join_all(runs.iter().map(async |run| {
         let is_let_in = run.state == RunState::Scheduled && run.waiting_for.is_none();
         let gates = if is_let_in { run.places.as_slice() } else { &[] };
-        found.push(let_in_words(gates, &store.read_let_in(&run.run, gates).await?));
-    }
-    Ok(found)
+        Ok(let_in_words(gates, &store.read_let_in(&run.run, gates).await?))
+    }))
+    .await
 }
 
 /// Returns a phrase for a run that has a place at a gate, or that lost its place. Returns `None`

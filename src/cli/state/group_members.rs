@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use futures_util::future::try_join_all;
 use serde_json::{Value, json};
 
 use crate::cli::failure::CliFailure;
@@ -11,7 +12,7 @@ use crate::domain::queue::group_rules::GroupSettings;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 use crate::engine::Definition;
-use crate::store::{JobRecord, Store};
+use crate::store::{JobRecord, Store, StoreError};
 
 /// The number of jobs read in one call.
 const PAGE: usize = 500;
@@ -28,31 +29,36 @@ pub(super) async fn read(
     store: &Store,
     groups: &BTreeMap<GroupName, GroupSettings>,
 ) -> Result<Members, CliFailure> {
-    let mut named = store.list_groups_named().await?;
-    let mut found = Members::new();
-    for (group, settings) in groups {
+    let named = store.list_groups_named().await?;
+    let read = groups.iter().map(async |(group, settings)| {
         let mut jobs = match settings {
             GroupSettings::Alternate(turns) => turns.order.clone(),
             GroupSettings::Exclusive => Vec::new(),
         };
-        let others = named.remove(group).unwrap_or_default();
-        let others: Vec<JobName> = others.into_iter().filter(|job| !jobs.contains(job)).collect();
+        let others = named.get(group).into_iter().flatten();
+        let others: Vec<JobName> = others.filter(|job| !jobs.contains(job)).cloned().collect();
         jobs.extend(others);
-        let mut members = Vec::new();
-        for page in jobs.chunks(PAGE) {
-            let records = store.read_jobs(page).await?.into_iter();
-            members.extend(
-                records
-                    .filter_map(|record| record.ok().flatten())
-                    .filter(JobRecord::is_live)
-                    .filter_map(|record| Definition::of(record).ok())
-                    .filter(|job| job.spec.group.as_ref() == Some(group))
-                    .map(|job| (job.record.name, job.record.pending.as_ref().map(RunId::due))),
-            );
-        }
-        found.insert(group.clone(), members);
-    }
-    Ok(found)
+        live_members(store, group, &jobs).await.map(|members| (group.clone(), members))
+    });
+    Ok(try_join_all(read).await?.into_iter().collect())
+}
+
+/// Returns those of `jobs` that are live members of the group, in the same order.
+pub(super) async fn live_members(
+    store: &Store,
+    group: &GroupName,
+    jobs: &[JobName],
+) -> Result<Vec<GroupMember>, StoreError> {
+    let pages = try_join_all(jobs.chunks(PAGE).map(|page| store.read_jobs(page))).await?;
+    Ok(pages
+        .into_iter()
+        .flatten()
+        .filter_map(|record| record.ok().flatten())
+        .filter(JobRecord::is_live)
+        .filter_map(|record| Definition::of(record).ok())
+        .filter(|job| job.spec.group.as_ref() == Some(group))
+        .map(|job| (job.record.name, job.record.pending.as_ref().map(RunId::due)))
+        .collect())
 }
 
 /// Returns the members as JSON.

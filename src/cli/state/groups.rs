@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use futures_util::future::try_join_all;
 use serde_json::{Value, json};
 
-use super::group_members::{self, GroupMember};
+use super::group_members::{self, GroupMember, live_members};
 use super::node_presence::warn_if_none_runs;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
@@ -15,7 +16,6 @@ use crate::domain::queue::gate::Gate;
 use crate::domain::queue::group_rules::GroupSettings;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
-use crate::engine::Definition;
 use crate::store::{GroupStanding, JobRecord, Store, StoreError};
 
 pub(crate) const GROUPS_HELP: &str = "\
@@ -31,8 +31,6 @@ Otherwise the planned time of the next turn. The second table has the planned ti
 
 /// The maximum number of running or waiting runs named for each group.
 const SHOWN: usize = 3;
-/// The number of jobs read in one call.
-const PAGE: usize = 500;
 
 /// Lists the groups. Returns the exit code.
 pub(crate) async fn groups(global: &Global, console: &mut Console) -> Result<u8, CliFailure> {
@@ -42,19 +40,18 @@ pub(crate) async fn groups(global: &Global, console: &mut Console) -> Result<u8,
     let undeclared = undeclared(&store, &settings).await?;
     settings.extend(undeclared.keys().map(|group| (group.clone(), GroupSettings::default())));
     let names: Vec<GroupName> = settings.keys().cloned().collect();
-    let mut standings = store.read_group_standings(&names).await?;
-    for (settings, standing) in settings.values().zip(&mut standings) {
-        pass_turn(&store, settings, standing).await?;
-    }
-    let now = store.now().await?;
+    let read_others =
+        async { Ok(tokio::try_join!(store.now(), store.read_group_standings(&names))?) };
+    let ((now, mut standings), members) =
+        tokio::try_join!(read_others, group_members::read(&store, &settings))?;
+    let passed = settings.values().zip(&mut standings);
+    try_join_all(passed.map(|(settings, standing)| pass_turn(&store, settings, standing))).await?;
     for (settings, standing) in settings.values().zip(&mut standings) {
         mind_gap(settings, standing, now);
     }
-    let members = group_members::read(&store, &settings).await?;
-    let mut gave_up = Vec::with_capacity(standings.len());
-    for (name, standing) in settings.keys().zip(&standings) {
-        gave_up.push(stuck(&store, name, standing, now).await?);
-    }
+    let asked = settings.keys().zip(&standings);
+    let gave_up =
+        try_join_all(asked.map(|(name, standing)| stuck(&store, name, standing, now))).await?;
     let groups = settings.iter().zip(standings.iter().zip(&gave_up));
     if console.is_json() {
         console.json(&Value::Array(
@@ -105,28 +102,14 @@ pub(crate) async fn undeclared(
     store: &Store,
     declared: &BTreeMap<GroupName, GroupSettings>,
 ) -> Result<BTreeMap<GroupName, Vec<JobName>>, StoreError> {
-    let mut found: BTreeMap<GroupName, Vec<JobName>> = BTreeMap::new();
-    for (group, jobs) in store.list_groups_named().await? {
-        if declared.contains_key(&group) {
-            continue;
-        }
-        for page in jobs.chunks(PAGE) {
-            let live = store
-                .read_jobs(page)
-                .await?
-                .into_iter()
-                .filter_map(|job| job.ok().flatten())
-                .filter(JobRecord::is_live);
-            let members = live
-                .filter_map(|job| Definition::of(job).ok())
-                .filter(|job| job.spec.group.as_ref() == Some(&group));
-            let members: Vec<JobName> = members.map(|job| job.record.name).collect();
-            if !members.is_empty() {
-                found.entry(group.clone()).or_default().extend(members);
-            }
-        }
-    }
-    Ok(found)
+    let named = store.list_groups_named().await?.into_iter();
+    let read =
+        named.filter(|(group, _)| !declared.contains_key(group)).map(async |(group, jobs)| {
+            let members = live_members(store, &group, &jobs).await?;
+            Ok((group, members.into_iter().map(|(job, _)| job).collect::<Vec<_>>()))
+        });
+    let found = try_join_all(read).await?;
+    Ok(found.into_iter().filter(|(_, jobs)| !jobs.is_empty()).collect())
 }
 
 /// Corrects the turn of a group in which no run runs or waits: a removed or paused member passes
@@ -195,10 +178,14 @@ async fn stuck(
         return Ok(Vec::new());
     }
     let gate = Gate::of_group(group);
+    let read = standing.first_waiting.iter().map(|run| store.read_stuck(&gate, run));
     let mut found: Vec<RunId> = Vec::new();
-    for run in &standing.first_waiting {
-        let stuck = store.read_stuck(&gate, run).await?.filter(|(_, until)| *until > now);
-        found.extend(stuck.map(|(run, _)| run).filter(|run| !found.contains(run)));
+    for (run, _) in
+        try_join_all(read).await?.into_iter().flatten().filter(|(_, until)| *until > now)
+    {
+        if !found.contains(&run) {
+            found.push(run);
+        }
     }
     Ok(found)
 }

@@ -7,6 +7,7 @@ mod http_probe;
 mod listening;
 mod lists;
 mod remote_verbs;
+mod round_trips;
 mod streams;
 
 use std::fs;
@@ -45,6 +46,12 @@ impl ApiScene {
     /// Starts a schedd with these settings of `[api]`, and this jobs file behind them.
     fn start(settings: &str, jobs: &str) -> Self {
         let redis = TestRedis::start();
+        let url = redis.url();
+        Self::start_at(&url, redis, settings, jobs)
+    }
+
+    /// Starts a schedd as [`ApiScene::start`] does, that reaches `redis` by `url`.
+    fn start_at(url: &str, redis: TestRedis, settings: &str, jobs: &str) -> Self {
         let dir = tempfile::Builder::new().prefix("schedd-api-").tempdir_in("/tmp").unwrap();
         let path = dir.path().join("tokens");
         let tokens = TokenFile::new(path.clone());
@@ -58,7 +65,7 @@ impl ApiScene {
             "[api]\nlisten = \"127.0.0.1:0\"\ntokens_file = \"{}\"\n{settings}\n{jobs}",
             path.display()
         );
-        let daemon = Schedd::on(&redis).node("n1").jobs(&file).start();
+        let daemon = Schedd::at(url).node("n1").jobs(&file).start();
         let log = daemon.wait_for_log("The HTTP API listens.");
         daemon.wait_for_log("All jobs of the jobs file are applied");
         let address = log.split("address=http://").nth(1).unwrap();

@@ -1,5 +1,5 @@
-//! A proxy to a test's Redis that can lose an answer: the command is done, but its caller never
-//! learns of it.
+//! A proxy to a test's Redis that counts round trips, and can lose an answer: the command is done,
+//! but its caller never learns of it.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -35,6 +35,7 @@ pub(crate) struct Proxy {
 struct Shared {
     armed: Mutex<Option<(Vec<u8>, Loss)>>,
     lost: AtomicUsize,
+    round_trips: AtomicUsize,
     is_over: AtomicBool,
     streams: Mutex<Vec<UnixStream>>,
 }
@@ -60,6 +61,12 @@ impl Proxy {
         *self.shared.armed.lock().unwrap() = Some((format!("\r\n{word}\r\n").into_bytes(), loss));
     }
 
+    /// Returns how often commands followed an answer on the same connection, up to now. Commands that
+    /// are sent together count once.
+    pub(crate) fn round_trips(&self) -> usize {
+        self.shared.round_trips.load(Ordering::SeqCst)
+    }
+
     /// Waits until an answer was lost.
     #[track_caller]
     pub(crate) fn wait_lost(&self) {
@@ -67,6 +74,13 @@ impl Proxy {
             Some(()).filter(|()| self.shared.lost.load(Ordering::SeqCst) > 0)
         });
     }
+}
+
+/// One connection.
+struct Link {
+    fate: Mutex<Option<Loss>>,
+    /// True if an answer came after the last commands.
+    is_answered: AtomicBool,
 }
 
 impl Drop for Proxy {
@@ -94,12 +108,13 @@ impl Shared {
             client.set_nonblocking(false).unwrap();
             let both = [client.try_clone().unwrap(), server.try_clone().unwrap()];
             self.streams.lock().unwrap().extend(both);
-            let fate = Arc::new(Mutex::new(None));
-            let (this, asked) = (self.clone(), fate.clone());
+            let link =
+                Arc::new(Link { fate: Mutex::new(None), is_answered: AtomicBool::new(true) });
+            let (this, asked) = (self.clone(), link.clone());
             let (from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
             pipes.push(std::thread::spawn(move || this.carry_commands(from, to, &asked)));
             let this = self.clone();
-            pipes.push(std::thread::spawn(move || this.carry_answers(server, client, &fate)));
+            pipes.push(std::thread::spawn(move || this.carry_answers(server, client, &link)));
         }
         for stream in self.streams.lock().unwrap().drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
@@ -109,7 +124,7 @@ impl Shared {
         }
     }
 
-    fn carry_commands(&self, mut from: UnixStream, mut to: UnixStream, fate: &Mutex<Option<Loss>>) {
+    fn carry_commands(&self, mut from: UnixStream, mut to: UnixStream, link: &Link) {
         let mut bytes = vec![0; 1 << 20];
         while let Ok(count) = from.read(&mut bytes)
             && count > 0
@@ -117,12 +132,15 @@ impl Shared {
             let mut armed = self.armed.lock().unwrap();
             if let Some((word, loss)) = armed.take() {
                 if bytes[..count].windows(word.len()).any(|part| part == word) {
-                    *fate.lock().unwrap() = Some(loss);
+                    *link.fate.lock().unwrap() = Some(loss);
                 } else {
                     *armed = Some((word, loss));
                 }
             }
             drop(armed);
+            if link.is_answered.swap(false, Ordering::SeqCst) {
+                self.round_trips.fetch_add(1, Ordering::SeqCst);
+            }
             if to.write_all(&bytes[..count]).is_err() {
                 break;
             }
@@ -130,12 +148,13 @@ impl Shared {
         let _ = to.shutdown(Shutdown::Both);
     }
 
-    fn carry_answers(&self, mut from: UnixStream, mut to: UnixStream, fate: &Mutex<Option<Loss>>) {
+    fn carry_answers(&self, mut from: UnixStream, mut to: UnixStream, link: &Link) {
         let mut bytes = vec![0; 1 << 20];
         while let Ok(count) = from.read(&mut bytes)
             && count > 0
         {
-            let doomed = *fate.lock().unwrap();
+            link.is_answered.store(true, Ordering::SeqCst);
+            let doomed = *link.fate.lock().unwrap();
             if doomed.is_some() {
                 self.lost.fetch_add(1, Ordering::SeqCst);
             }
