@@ -41,10 +41,10 @@ const FACTS: [(&str, &str); 24] = [
     ("reason", ""),
 ];
 
-/// Fills history with `RUNS` runs of one job that end as `state` says.
-fn fill(redis: &TestRedis, state: impl Fn(i64) -> &'static str) {
+/// Fills history with `runs` runs of one job that end as `state` says.
+pub(crate) fn fill(redis: &TestRedis, runs: i64, state: impl Fn(i64) -> &'static str) {
     let mut connection = redis.connection();
-    for from in (0..RUNS).step_by(usize::try_from(BATCH).unwrap()) {
+    for from in (0..runs).step_by(usize::try_from(BATCH).unwrap()) {
         let mut pipeline = redis::pipe();
         for number in from..from + BATCH {
             let due = FIRST + number * 1_000;
@@ -141,7 +141,7 @@ pub(super) fn bounds() {
             eye.ask(define(eye.store()));
         }
         let empty = info(&mut connection, "used_memory:");
-        fill(&redis, state);
+        fill(&redis, RUNS, state);
         let full = info(&mut connection, "used_memory:");
         for setting in [
             &["SET", "slowlog-log-slower-than", "200"][..],

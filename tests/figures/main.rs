@@ -1,13 +1,17 @@
 //! The figures of this machine, printed: lateness, adding, an idle node, a burst, how long a killed node's run waits, what
 //! history and its trimming cost, what each kind of job and a claim cost Redis, how runs that wait at a gate hold up others, how long an explanation
-//! takes over a long history, next occurrences a second, and the slowest texts of each parser.
+//! takes over a long history, next occurrences a second, the HTTP API beside a million jobs, and the slowest texts of each parser.
 //! By the name `peers` only: schedd beside its peers.
 //! Run by `script/bench` in the release profile. Nothing here is asserted but that the work was done.
 
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on ends")]
 
+mod api;
 mod bounds;
 mod claims;
+#[path = "../suite/api/http_probe.rs"]
+#[allow(dead_code, reason = "the suite's client, of which figures need a part")]
+mod http_probe;
 mod kinds;
 mod limits;
 mod next;
@@ -40,7 +44,7 @@ fn main() {
         return peers::peers(rest);
     }
     let asked: Vec<String> = words.into_iter().filter(|word| !word.starts_with('-')).collect();
-    let figures: [(&str, fn()); 12] = [
+    let figures: [(&str, fn()); 13] = [
         ("lateness", lateness),
         ("add", add),
         ("idle", idle),
@@ -52,6 +56,7 @@ fn main() {
         ("gates", gates),
         ("explain", explain),
         ("next", next::next),
+        ("api", api::api),
         ("limits", limits::limits),
     ];
     for (name, figure) in figures {

@@ -1,0 +1,182 @@
+//! The HTTP API beside a million waiting jobs and 100,000 ended runs: how long each list takes, adding one by one and in bulk, the
+//! memory of a held connection, and the commands of Redis that 50 polling pages cost.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use schedd::secrets::tokens::{TokenEntry, TokenFile, TokenRole, TokenText, sha256};
+
+use super::bounds;
+use super::http_probe::HttpProbe;
+use super::support::daemon::Schedd;
+use super::support::redis::TestRedis;
+use super::{add_lines, info, percentile, usage};
+
+const WAITING: usize = 1_000_000;
+const ENDED: i64 = 100_000;
+const BULK: usize = 50_000;
+const HELD: usize = 900;
+const PAGES: u32 = 50;
+/// The time between two requests of a polling page.
+const POLLED: Duration = Duration::from_secs(2);
+
+const LISTS: [&str; 12] = [
+    "/v1/jobs",
+    "/v1/jobs?limit=1000",
+    "/v1/jobs?queue=none",
+    "/v1/jobs/n1",
+    "/v1/jobs/n1/explain",
+    "/v1/runs",
+    "/v1/runs?limit=1000",
+    "/v1/runs?state=failed",
+    "/v1/runs?job=nightly-report",
+    "/v1/queues",
+    "/v1/nodes",
+    "/v1/stats",
+];
+
+/// Prints the figures of the API.
+pub(crate) fn api() {
+    let redis = TestRedis::start();
+    add_lines(&redis, &lines("n", WAITING));
+    bounds::fill(&redis, ENDED, |_| "succeeded");
+    let dir = tempfile::tempdir().unwrap();
+    let (node, probe) = start(&redis, dir.path());
+    lists(&probe);
+    adding(&redis, &probe);
+    polling(&redis, &probe);
+    held(&node, &probe);
+}
+
+fn lines(name: &str, count: usize) -> String {
+    let mut lines = String::new();
+    for number in 0..count {
+        writeln!(
+            lines,
+            r#"{{"name":"{name}{number}","in":"{}s","shell":"true"}}"#,
+            86_400 + number
+        )
+        .unwrap();
+    }
+    lines
+}
+
+/// Starts a node with an API, and a client of the API with an admin's token.
+fn start(redis: &TestRedis, dir: &std::path::Path) -> (Schedd, HttpProbe) {
+    let path = dir.join("tokens");
+    let token = TokenText::random().unwrap().as_str().to_owned();
+    let entry = TokenEntry {
+        name: "admin".to_owned(),
+        role: TokenRole::Admin,
+        sha256: sha256(&token),
+        created_ms: 0,
+        expires_ms: None,
+        queues: Vec::new(),
+        link_sha256: None,
+        link_expires_ms: None,
+    };
+    TokenFile::new(path.clone()).add(entry).unwrap();
+    let file = format!(
+        "[api]\nlisten = \"127.0.0.1:0\"\ntokens_file = \"{}\"\ndefine = true\n",
+        path.display()
+    );
+    let node = Schedd::on(redis).node("n1").jobs(&file).start();
+    let log = node.wait_for_log("The HTTP API listens.");
+    node.wait_for_log("Started.");
+    let address = log.split("address=http://").nth(1).unwrap().split([' ', '\n']).next().unwrap();
+    (node, HttpProbe::new(address.to_owned(), vec![("admin".to_owned(), token)]))
+}
+
+/// 200 requests of each list, in turn, a connection for each request.
+fn lists(probe: &HttpProbe) {
+    let mut times = vec![Vec::new(); LISTS.len()];
+    for _ in 0..200 {
+        for (times, path) in times.iter_mut().zip(LISTS) {
+            let started = Instant::now();
+            assert_eq!(probe.send("admin", "GET", path, &[], b"").status, 200, "{path}");
+            times.push(started.elapsed().as_secs_f64() * 1e3);
+        }
+    }
+    for (times, path) in times.iter_mut().zip(LISTS) {
+        times.sort_by(f64::total_cmp);
+        println!(
+            "{path}: p50 {:.1} ms, p99 {:.1} ms",
+            percentile(times, 0.5),
+            percentile(times, 0.99)
+        );
+    }
+}
+
+fn adding(redis: &TestRedis, probe: &HttpProbe) {
+    let started = Instant::now();
+    let mut one_by_one = 0;
+    while started.elapsed() < Duration::from_secs(5) {
+        let body = format!(r#"{{"name":"single{one_by_one}","in":"1d","shell":"true"}}"#);
+        let json = [("Content-Type", "application/json")];
+        assert_eq!(probe.send("admin", "POST", "/v1/jobs", &json, body.as_bytes()).status, 201);
+        one_by_one += 1;
+    }
+    println!("{:.0} adds/s one by one", f64::from(one_by_one) / started.elapsed().as_secs_f64());
+    let mut ratios = Vec::new();
+    for round in 0..3 {
+        let by_ctl = add_lines(redis, &lines(&format!("ctl{round}-"), BULK)).as_secs_f64();
+        let body = lines(&format!("api{round}-"), BULK);
+        let started = Instant::now();
+        let ndjson = [("Content-Type", "application/x-ndjson")];
+        let answer = probe.send("admin", "POST", "/v1/jobs/bulk", &ndjson, body.as_bytes());
+        let by_api = started.elapsed().as_secs_f64();
+        assert_eq!(answer.text().matches("\"created\"").count(), BULK);
+        ratios.push(by_ctl / by_api);
+    }
+    ratios.sort_by(f64::total_cmp);
+    println!("bulk adding through the API: {:.2} of the speed of schedctl add --stdin", ratios[1]);
+}
+
+/// Pages that ask for the first page of jobs every two seconds.
+fn polling(redis: &TestRedis, probe: &HttpProbe) {
+    let mut connection = redis.connection();
+    let mut rates = Vec::new();
+    for pages in [0, PAGES] {
+        let before = info(&mut connection, "total_commands_processed:");
+        let started = Instant::now();
+        while started.elapsed() < POLLED * 5 {
+            let round = Instant::now();
+            for _ in 0..pages {
+                assert_eq!(probe.send("admin", "GET", "/v1/jobs", &[], b"").status, 200);
+            }
+            std::thread::sleep(POLLED.saturating_sub(round.elapsed()));
+        }
+        let commands = info(&mut connection, "total_commands_processed:") - before;
+        #[expect(clippy::cast_precision_loss, reason = "a rate without digits")]
+        rates.push(commands as f64 / started.elapsed().as_secs_f64());
+    }
+    println!(
+        "{PAGES} pages of jobs, asked for every 2 s: {:.0} Redis commands/s, {:.0} without",
+        rates[1], rates[0]
+    );
+}
+
+/// Followers of events, all connected at once.
+fn held(node: &Schedd, probe: &HttpProbe) {
+    let before = usage(node.pid()).1;
+    let mut followers: Vec<TcpStream> = Vec::new();
+    for _ in 0..HELD {
+        let mut stream = probe.connect();
+        let head = format!("{}\r\n", probe.head("admin", "GET", "/v1/events", &[]));
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut line = String::new();
+        BufReader::new(&stream).read_line(&mut line).unwrap();
+        assert!(line.contains("200"), "{line}");
+        followers.push(stream);
+    }
+    let after = usage(node.pid()).1;
+    let held = u64::try_from(followers.len()).unwrap();
+    println!(
+        "{:.1} KiB for each of {held} followers of events",
+        after.saturating_sub(before) as f64 / held as f64
+    );
+    assert!(fs::metadata(format!("/proc/{}", node.pid())).is_ok(), "the node lives");
+}
