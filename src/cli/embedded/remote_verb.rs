@@ -11,6 +11,7 @@ use super::output_pieces::{OutputForm, PieceSender};
 use super::request_files::RequestFiles;
 use super::verb_call::parse_verb;
 use crate::cli::global::Global;
+use crate::cli::local_zone::run_in_zone;
 use crate::cli::render::Console;
 use crate::cli::verbs::{CliArgs, Verb, dispatch};
 use crate::store::Store;
@@ -27,6 +28,8 @@ pub(crate) struct RemoteVerb {
     pub(crate) is_error_terminal: bool,
     pub(crate) has_colour: bool,
     pub(crate) is_brief: bool,
+    /// The name of the sender's time zone.
+    pub(crate) zone: String,
     /// The content of each jobs file that the verb reads, by its path in the words.
     pub(crate) files: BTreeMap<String, String>,
 }
@@ -136,7 +139,8 @@ pub(crate) async fn run_remote(
         conceals,
     };
     let mut console = Console::for_request(form, sender);
-    let code = match Box::pin(dispatch(args, &mut console)).await {
+    let verb = Box::pin(dispatch(args, &mut console));
+    let code = match run_in_zone(&remote.zone, verb).await {
         Ok(code) => code,
         Err(failure) => console.failure(&failure),
     };

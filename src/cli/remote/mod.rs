@@ -9,6 +9,7 @@ mod remote_output;
 
 use super::embedded::remote_verb::{RemoteVerb, VerbRight, files_of, right_of};
 use super::failure::CliFailure;
+use super::local_zone::local_zone;
 use super::render::Console;
 use super::verbs::{CliArgs, Verb};
 use api_client::ApiClient;
@@ -48,6 +49,7 @@ pub(crate) async fn run(
         is_error_terminal,
         has_colour: console.has_colour(),
         is_brief: console.is_brief(),
+        zone: local_zone().name().to_string(),
         files,
     };
     let reads_input = matches!(&args.verb, Verb::Add(args) if args.reads_lines());

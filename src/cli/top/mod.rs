@@ -32,6 +32,7 @@ use tokio::sync::{mpsc, watch};
 use super::connect::connect;
 use super::failure::CliFailure;
 use super::global::Global;
+use super::local_zone::local_zone;
 use super::render::Console;
 use crate::domain::time::zone::Zone;
 use crate::store::Store;
@@ -75,7 +76,7 @@ pub(crate) async fn top(global: &Global, console: &mut Console) -> Result<u8, Cl
     let theme = Theme {
         has_colour: console.has_colour(),
         is_unicode: is_unicode(),
-        zone: Zone::of_host(),
+        zone: local_zone(),
         place: format!("namespace {} at {}", store.namespace(), store.address()),
     };
     let (sender, mut news) = mpsc::channel(NEWS);
