@@ -7,9 +7,10 @@
 mod api_client;
 mod remote_output;
 
-use super::embedded::remote_verb::{RemoteVerb, VerbRight, files_of, right_of};
+use super::embedded::remote_call::files_of;
+use super::embedded::remote_verb::RemoteVerb;
+use super::embedded::verb_right::{VerbRight, right_of};
 use super::failure::CliFailure;
-use super::local_zone::local_zone;
 use super::render::Console;
 use super::verbs::{CliArgs, Verb};
 use api_client::ApiClient;
@@ -35,23 +36,13 @@ pub(crate) async fn run(
     }
     let client = ApiClient::new(&args.global, address)?;
     let words = words_to_send(std::env::args().skip(1))?;
-    let mut files = std::collections::BTreeMap::new();
+    let mut remote = RemoteVerb::on(console, words);
     for path in files_of(&args.verb) {
         let text = std::fs::read_to_string(&path).map_err(|error| {
             CliFailure::Config(vec![format!("{path}: the file cannot be read: {error}")])
         })?;
-        files.insert(path, text);
+        remote.files.insert(path, text);
     }
-    let (is_terminal, is_error_terminal) = (console.is_terminal(), console.is_error_terminal());
-    let remote = RemoteVerb {
-        words,
-        is_terminal,
-        is_error_terminal,
-        has_colour: console.has_colour(),
-        is_brief: console.is_brief(),
-        zone: local_zone().name().to_string(),
-        files,
-    };
     let reads_input = matches!(&args.verb, Verb::Add(args) if args.reads_lines());
     let answer = client.send(&remote, reads_input).await?;
     remote_output::print(answer, console).await
