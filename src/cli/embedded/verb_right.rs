@@ -23,6 +23,8 @@ pub(crate) fn right_of(verb: &Verb) -> VerbRight {
         Verb::Next(args) if args.reads_file() => VerbRight::Local,
         Verb::Next(args) if args.changes() => VerbRight::Operate,
         Verb::Doctor(args) if !args.only_reads() => VerbRight::Operate,
+        Verb::Top(args) if args.acts() => VerbRight::Operate,
+        Verb::Top(args) if args.reads() => VerbRight::Read,
         Verb::Next(_)
         | Verb::Doctor(_)
         | Verb::List(_)
@@ -54,6 +56,6 @@ pub(crate) fn right_of(verb: &Verb) -> VerbRight {
         | Verb::Completions(_)
         | Verb::Token(_)
         | Verb::Dashboard(_) => VerbRight::Local,
-        Verb::Top => VerbRight::Interactive,
+        Verb::Top(_) => VerbRight::Interactive,
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! The words of the verb go to the API of that schedd, and the output comes back as it is written. So
 //! each verb has the same flags, texts and exit codes as with a Redis. Verbs that need no Redis run
-//! here.
+//! here. `top` draws its screen here, from data that it asks of the API.
 
-mod api_client;
+pub(crate) mod api_client;
 mod remote_output;
 
 use super::embedded::remote_call::files_of;
@@ -12,6 +12,7 @@ use super::embedded::remote_verb::RemoteVerb;
 use super::embedded::verb_right::{VerbRight, right_of};
 use super::failure::CliFailure;
 use super::render::Console;
+use super::top::{TopSource, show_screen};
 use super::verbs::{CliArgs, Verb};
 use api_client::ApiClient;
 
@@ -29,12 +30,10 @@ pub(crate) async fn run(
     address: &str,
     console: &mut Console,
 ) -> Result<u8, CliFailure> {
-    if right_of(&args.verb) == VerbRight::Interactive {
-        return Err(CliFailure::Invalid(
-            "top needs Redis itself, so it does not work with --api; wanted schedctl list --watch, or the dashboard".to_owned(),
-        ));
-    }
     let client = ApiClient::new(&args.global, address)?;
+    if right_of(&args.verb) == VerbRight::Interactive {
+        return show_screen(TopSource::of_api(client, console), console).await;
+    }
     let words = words_to_send(std::env::args().skip(1))?;
     let mut remote = RemoteVerb::on(console, words);
     for path in files_of(&args.verb) {

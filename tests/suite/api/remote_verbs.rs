@@ -91,7 +91,7 @@ fn a_refusal_of_the_api_is_one_line_with_its_code() {
     scene.ctl("admin").run(&["add", "--in", "1h", "--", "true"]).refused(1, &["define = true"]);
     scene.ctl("worker").run(&["list"]).refused(1, &["role worker"]);
     scene.ctl("expired").run(&["list"]).refused(2, &["expired", "--token-file"]);
-    scene.ctl("admin").run(&["top"]).refused(2, &["top", "--api"]);
+    scene.ctl("admin").run(&["top"]).refused(2, &["top: wanted a terminal"]);
     scene
         .ctl("admin")
         .run(&["list", "--api", "ftp://x"])
