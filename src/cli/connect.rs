@@ -14,8 +14,8 @@ use std::sync::Arc;
 use super::failure::CliFailure;
 use super::global::Global;
 use super::render::Console;
+use crate::cli::local_zone::local_zone;
 use crate::config::{self, FilePlace, RedisConfig, RedisInFile, Rendering};
-use crate::domain::time::zone::Zone;
 use crate::private_redis;
 use crate::secrets::{Credentials, RedisUrl, SecretError};
 use crate::store::{Address, DEFAULT_NAMESPACE, Eviction, Findings, Keys, Store, StoreError};
@@ -137,8 +137,8 @@ fn named(global: &Global, console: &mut Console) -> Result<Option<Address>, CliF
     }
     let Some(place) = jobs_file(global) else { return Ok(None) };
     let path = place.path();
-    let RedisInFile { redis, error, doubt } = config::read_redis(&place, &Zone::of_host())
-        .map_err(|error| {
+    let RedisInFile { redis, error, doubt } =
+        config::read_redis(&place, &local_zone()).map_err(|error| {
             CliFailure::Config(
                 error.rendered(Rendering::Lines).lines().map(str::to_owned).collect(),
             )
@@ -193,8 +193,7 @@ fn unreadable(error: &SecretError) -> String {
 /// Returns true if the jobs file allows a Redis that evicts keys. The file is read only after a
 /// Redis that evicts keys was refused, because a Redis given by flag needs no jobs file.
 fn allows_eviction(global: &Global) -> bool {
-    let read =
-        jobs_file(global).and_then(|place| config::read_redis(&place, &Zone::of_host()).ok());
+    let read = jobs_file(global).and_then(|place| config::read_redis(&place, &local_zone()).ok());
     read.is_some_and(|read| read.redis.allow_eviction)
 }
 

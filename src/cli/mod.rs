@@ -16,7 +16,7 @@
 //! - `confirmation`: a question to the user before all data of a kind is deleted
 //! - `connect`: the choice of a Redis
 //! - `render`: output on the terminal and as JSON; `failure`: errors and their exit codes
-//! - `global`: the flags that every verb takes
+//! - `global`: the flags that every verb takes; `local_zone`: the zone of printed times
 //! - `remote`: verbs that a schedd runs for `schedctl --api`
 //! - `embedded`: verbs that a schedd runs for HTTP requests, without a command line
 
@@ -34,6 +34,7 @@ mod global;
 mod import;
 mod jobs;
 mod list;
+mod local_zone;
 mod logs;
 mod next;
 mod queue;

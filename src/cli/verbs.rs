@@ -38,7 +38,7 @@ use super::state::data_loss_verb::{DATA_LOSS_HELP, data_loss};
 use super::state::groups::{GROUPS_HELP, groups};
 use super::state::nodes_verb::{NODES_HELP, nodes};
 use super::state::stats_verb::{STATS_HELP, stats};
-use super::top::{TOP_HELP, top};
+use super::top::{TOP_HELP, TopArgs, top};
 
 const TOP_EXAMPLES: &str = "\
 Examples:
@@ -122,7 +122,7 @@ pub(crate) enum Verb {
     Stats,
     /// Watch due, running and ended runs, and act on them
     #[command(after_help = TOP_HELP)]
-    Top,
+    Top(TopArgs),
     /// List the nodes (schedd processes)
     #[command(after_help = NODES_HELP)]
     Nodes,
@@ -172,7 +172,7 @@ pub(crate) async fn dispatch(args: CliArgs, console: &mut Console) -> Result<u8,
         Verb::Export(args) => export(global, &args, console).await,
         Verb::Import(verb) => import(&verb, console),
         Verb::Stats => stats(global, console).await,
-        Verb::Top => top(global, console).await,
+        Verb::Top(args) => top(global, &args, console).await,
         Verb::Nodes => nodes(global, console).await,
         Verb::Groups => groups(global, console).await,
         Verb::Doctor(args) => Box::pin(doctor(global, &args, console)).await,

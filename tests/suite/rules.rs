@@ -152,6 +152,15 @@ fn what_decides_never_asks_a_node_for_the_time_of_day() {
     }
 }
 
+#[test]
+fn verbs_take_the_zone_of_their_user_from_one_place() {
+    for file in files_below(&source().join("cli")) {
+        let text = fs::read_to_string(&file).unwrap();
+        let is_place = file.ends_with("local_zone.rs");
+        assert!(is_place || !text.contains("Zone::of_host"), "{}", file.display());
+    }
+}
+
 /// The most Rust files in one folder.
 const MOST_FILES: usize = 15;
 

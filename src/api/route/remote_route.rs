@@ -14,10 +14,10 @@ use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::ApiState;
 use crate::api::auth::{Caller, permit_define};
 use crate::cli::embedded::output_pieces::{VerbStream, streamed_pieces};
+use crate::cli::embedded::remote_call::{parse_remote, run_remote};
 use crate::cli::embedded::remote_frames::{FRAMES, FrameKind, frame};
-use crate::cli::embedded::remote_verb::{
-    RemoteVerb, VerbRight, parse_remote, right_of, run_remote,
-};
+use crate::cli::embedded::remote_verb::RemoteVerb;
+use crate::cli::embedded::verb_right::{VerbRight, right_of};
 use crate::secrets::tokens::TokenRole;
 use crate::store::Store;
 

@@ -11,6 +11,7 @@ use super::token_place::token_file;
 use crate::cli::add::own_now;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
+use crate::cli::local_zone::local_zone;
 use crate::cli::render::{Cell, Console, Table, rfc3339, shown};
 use crate::domain::name::names::{NodeName, QueueName};
 use crate::domain::time::duration::parse_duration;
@@ -189,7 +190,7 @@ fn list(tokens: &[TokenEntry], console: &mut Console) {
         console.note("no tokens; make one with schedctl token new --role viewer");
         return;
     }
-    let zone = Zone::of_host();
+    let zone = local_zone();
     let row = |token: &TokenEntry| {
         let expires = token.expires_ms.map_or_else(
             || "never".to_owned(),

@@ -2,12 +2,12 @@
 
 use crate::cli::failure::CliFailure;
 use crate::cli::jobs::target::no_such_job;
+use crate::cli::local_zone::local_zone;
 use crate::cli::render::shown;
 use crate::config::NamedJob;
 use crate::domain::job::unique_rule::UniqueKey;
 use crate::domain::name::names::JobName;
 use crate::domain::run::run_state::RunState;
-use crate::domain::time::zone::Zone;
 use crate::store::{JobRecord, RunRecord, Store, StoreError};
 
 /// Returns the failure for a unique key that job `first` holds, with the state of that job.
@@ -25,7 +25,7 @@ pub(super) async fn key_taken(store: &Store, first: &JobName, wanted: &NamedJob)
 /// Returns the state of job `name`, which holds `key`, as text. If the job holds the key for a
 /// limited time, the text names the end of that time.
 async fn doing(store: &Store, name: &JobName, key: &UniqueKey) -> Result<String, StoreError> {
-    let local = Zone::of_host();
+    let local = local_zone();
     let doing = match store.read_job(name).await? {
         Some(JobRecord { ended: Some(_), ended_at: Some(at), .. }) => {
             format!("ended at {}", shown(at, &local))

@@ -36,6 +36,7 @@ use super::next::zone_of;
 use super::render::{Console, rfc3339, shown, zone_of_job};
 use super::runs::run_verb::{WaitingForRun, wait_for};
 use super::state::node_presence::warn_if_none_takes;
+use crate::cli::local_zone::local_zone;
 use crate::config::NamedJob;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::schedule::schedule_form::Schedule;
@@ -51,7 +52,7 @@ pub(crate) async fn add(
     args: &AddArgs,
     console: &mut Console,
 ) -> Result<u8, CliFailure> {
-    let host_zone = Zone::of_host();
+    let host_zone = local_zone();
     if args.stdin {
         return stdin_lines::add_lines(global, args, host_zone, console).await;
     }

@@ -13,13 +13,13 @@ use super::connect::connect;
 use super::failure::CliFailure;
 use super::global::Global;
 use super::render::{Console, one_line};
+use crate::cli::local_zone::local_zone;
 use crate::config;
 use crate::config::{
     Config, DaemonConfig, FilePlace, HistoryConfig, OutputConfig, Rendering, ServingConfig,
 };
 use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::NodeName;
-use crate::domain::time::zone::Zone;
 use crate::engine::planning::file_change;
 use crate::engine::planning::file_change::{
     AppliedChange, Comparison, LastChange, PlannedChange, Prune, sections_of,
@@ -181,7 +181,7 @@ async fn carry_out(
     comparison: &Comparison,
     prune: Prune,
 ) -> Result<Vec<AppliedChange>, CliFailure> {
-    Ok(file_change::apply(store, &Zone::of_host(), said, comparison, prune).await?)
+    Ok(file_change::apply(store, &local_zone(), said, comparison, prune).await?)
 }
 
 /// Returns the exit code: 1 if a change failed, else 4 if a job's name belongs to a job added with
@@ -217,7 +217,7 @@ struct Read {
 impl Read {
     fn of(global: &Global, path: &Path, console: &mut Console) -> Result<Self, CliFailure> {
         let file = one_line(&path.display().to_string());
-        let zone = Zone::of_host();
+        let zone = local_zone();
         let config = match &global.request {
             // A file of the sender of a request is not on this host.
             Some(request) => config::compile_text(

@@ -3,11 +3,11 @@
 use crate::cli::failure::CliFailure;
 use crate::cli::jobs::run_name::RunName;
 use crate::cli::jobs::target::no_such_run;
+use crate::cli::local_zone::local_zone;
 use crate::cli::render::shown;
 use crate::cli::shell::completion;
 use crate::domain::name::names::RunId;
 use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
 use crate::store::Store;
 
 /// The arguments that name or select dead letters.
@@ -40,7 +40,7 @@ pub(super) fn not_dead(
     at: Option<UnixMillis>,
     advice: &str,
 ) -> CliFailure {
-    let at = at.map_or_else(String::new, |at| format!(" at {}", shown(at, &Zone::of_host())));
+    let at = at.map_or_else(String::new, |at| format!(" at {}", shown(at, &local_zone())));
     let state = state.replace('_', " ");
     CliFailure::Conflict(format!(
         "run {run} is not a dead letter: found {state}{at}, wanted failed, timed_out or lost; {advice}"

@@ -4,11 +4,13 @@
 pub(crate) mod job_page;
 pub(crate) mod output_pieces;
 pub(crate) mod page_cursor;
+pub(crate) mod remote_call;
 pub(crate) mod remote_frames;
 pub(crate) mod remote_verb;
 pub(crate) mod request_files;
 pub(crate) mod run_page;
 pub(crate) mod verb_call;
+pub(crate) mod verb_right;
 
 pub(crate) use super::add::{JobLines, ResultForm, add_from};
 pub(crate) use super::connect::who_is;

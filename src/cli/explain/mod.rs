@@ -13,8 +13,8 @@ use super::jobs::target::{Target, find_run, no_such_job};
 use super::next::zone_of;
 use super::render::{Console, rfc3339};
 use super::runs::past_time::parse_past_or_skipped;
+use crate::cli::local_zone::local_zone;
 use crate::domain::explain::{Facts, Subject, judge};
-use crate::domain::time::zone::Zone;
 use crate::engine::explanation::{Ask, gather};
 
 const EXAMPLES: &str = "\
@@ -70,7 +70,7 @@ pub(crate) async fn explain(
             "--at and --last select a run of a job: found run {run}, wanted the name of a job such as {job}"
         )));
     }
-    let local = args.tz.as_deref().map(zone_of).transpose()?.unwrap_or_else(Zone::of_host);
+    let local = args.tz.as_deref().map(zone_of).transpose()?.unwrap_or_else(local_zone);
     let store = connect(global, console).await?;
     let (name, ask) = match target.find(&store).await? {
         Target::Run(run) => {

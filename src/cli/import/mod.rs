@@ -33,8 +33,8 @@ use serde_json::{Value, json};
 use super::failure::CliFailure;
 use super::next::own_now;
 use super::render::Console;
+use crate::cli::local_zone::local_zone;
 use crate::domain::name::names::{IdError, NodeName};
-use crate::domain::time::zone::Zone;
 use crontab_line::UserColumn;
 use crontab_source::CrontabText;
 use imported_crontab::ImportedCrontab;
@@ -117,7 +117,7 @@ fn node(args: &CrontabArgs) -> Result<Option<NodeName>, CliFailure> {
 /// Writes a jobs file with the jobs of a crontab. Returns the exit code.
 pub(crate) fn import(verb: &ImportVerb, console: &mut Console) -> Result<u8, CliFailure> {
     let ImportVerb::Crontab(args) = verb;
-    let zone = Zone::of_host();
+    let zone = local_zone();
     let mut imported = ImportedCrontab::default();
     let crontabs = crontabs(args, &mut imported)?;
     for crontab in &crontabs {

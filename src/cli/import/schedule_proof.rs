@@ -6,6 +6,7 @@ use super::crontab_field::FieldItem;
 use super::crontab_times::CrontabTimes;
 use super::imported_job::ImportedJob;
 use crate::cli::failure::CliFailure;
+use crate::cli::local_zone::local_zone;
 use crate::cli::render::rfc3339;
 use crate::config::{self, Rendering};
 use crate::domain::name::names::JobName;
@@ -38,7 +39,7 @@ pub(super) fn compare(
     count: usize,
 ) -> Result<Vec<ComparedJob>, CliFailure> {
     let config =
-        config::compile_text(text, "the written file", &Zone::of_host()).map_err(|error| {
+        config::compile_text(text, "the written file", &local_zone()).map_err(|error| {
             CliFailure::Config(
                 error.rendered(Rendering::Lines).lines().map(str::to_owned).collect(),
             )

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::cli::connect::jobs_file;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
+use crate::cli::local_zone::local_zone;
 use crate::cli::render::{Console, one_line, rfc3339};
 use crate::config;
 use crate::config::{Config, FilePlace, Rendering};
@@ -49,7 +50,7 @@ pub(crate) fn check(
         )])
     })?;
     let file = one_line(&place.path().display().to_string());
-    match config::read_file(&place, &Zone::of_host()) {
+    match config::read_file(&place, &local_zone()) {
         Ok(config) => {
             let jobs = config.jobs.len();
             let mut warnings: Vec<String> =
@@ -112,8 +113,7 @@ fn without_a_time_to_come(name: &JobName, spec: &JobSpec, now: UnixMillis) -> Op
     {
         return None;
     }
-    let zone =
-        spec.tz.as_ref().map_or_else(|| Some(Zone::of_host()), |name| Zone::load(name).ok())?;
+    let zone = spec.tz.as_ref().map_or_else(|| Some(local_zone()), |name| Zone::load(name).ok())?;
     let table = Timetable::shaped(spec.schedule.for_job(name, spec.dst), &spec.shape, zone, now);
     if table.next_after(now).is_some() {
         return None;

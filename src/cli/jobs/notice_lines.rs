@@ -4,6 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::cli::failure::CliFailure;
+use crate::cli::local_zone::local_zone;
 use crate::cli::render::{JobView, Relative, facts_in_words, rfc3339, shown};
 use crate::domain::job::notice::{Deadline, NoticeKind, notice_id};
 use crate::domain::name::names::{JobName, RunId};
@@ -43,7 +44,7 @@ impl OfJob {
             .into_iter()
             .collect();
         lines.extend(self.failed.iter().map(|(FailedNotice { job: hidden_job, count: notice_count, last: (run, at) }, why)| {
-            let at = shown(*at, &Zone::of_host());
+            let at = shown(*at, &local_zone());
             let why = why.as_ref().map(|why| format!(", with {why}")).unwrap_or_default();
             format!("{notice_count} of {hidden_job} failed for good, the last at {at}{why}: schedctl retry {run} retries the last notice")
         }));
@@ -70,7 +71,7 @@ fn failed_notice_json((notice, why): &(FailedNotice, Option<String>), zone: &Zon
 fn retried_words(next: &RunRecord, count: usize, when: Relative) -> String {
     let at = next
         .ready
-        .map(|at| format!(" {} ({})", shown(at, &Zone::of_host()), when.either(at)))
+        .map(|at| format!(" {} ({})", shown(at, &local_zone()), when.either(at)))
         .unwrap_or_default();
     let why = facts_in_words(next).map(|why| format!(", after {why}")).unwrap_or_default();
     let more = match count {

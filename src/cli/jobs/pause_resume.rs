@@ -9,11 +9,11 @@ use super::target::{extra_run, job_name, no_such_job};
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
+use crate::cli::local_zone::local_zone;
 use crate::cli::render::{Console, Outcomes, rfc3339, shown, zone_of_job};
 use crate::cli::shell::completion;
 use crate::domain::name::names::JobName;
 use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
 use crate::engine::planning::job_operations;
 use crate::store::{PauseReply, ResumeReply, Store};
 
@@ -100,8 +100,8 @@ async fn resume(store: &Store, name: &JobName) -> Result<Done, CliFailure> {
     let (next, next_due) = next_due(store, name, next).await?.unzip();
     match reply {
         ResumeReply::Resumed => {
-            let then = next
-                .map_or_else(String::new, |at| format!(", next {}", shown(at, &Zone::of_host())));
+            let then =
+                next.map_or_else(String::new, |at| format!(", next {}", shown(at, &local_zone())));
             Ok(Done { result: "resumed", sentence: format!("job {name} resumed{then}"), next_due })
         }
         ResumeReply::Already => {

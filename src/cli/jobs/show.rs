@@ -13,6 +13,7 @@ use super::target::{Target, declared_in, find_job, find_run, only_run_asked, onl
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
+use crate::cli::local_zone::local_zone;
 use crate::cli::render::JobState;
 use crate::cli::render::{
     Cell, Colour, Console, JobView, Relative, RunTable, RunView, Table, Zones, action_line,
@@ -267,7 +268,7 @@ fn job_text(
     console: &mut Console,
 ) {
     let record = &job.record;
-    let local = Zone::of_host();
+    let local = local_zone();
     field("job", record.name.as_str(), console);
     field("source", &source_words(job), console);
     let state = job.state();
@@ -462,7 +463,7 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
         fields.extend(more.map(|(key, value)| (key.to_owned(), value)));
         console.json(&Value::Object(fields));
     } else {
-        let waits = paused.map(|paused| paused_queue_words(&queue, &paused, &Zone::of_host()));
+        let waits = paused.map(|paused| paused_queue_words(&queue, &paused, &local_zone()));
         run_text(&view, opens.as_deref(), waits.as_deref(), Relative { now }, console);
         for notice in &notices {
             field(
@@ -495,7 +496,7 @@ async fn opens(
     else {
         return Ok(None);
     };
-    let (shut, local) = (shut(store, &group, &standing, now).await?, Zone::of_host());
+    let (shut, local) = (shut(store, &group, &standing, now).await?, local_zone());
     let turn = standing
         .turn
         .filter(|_| shut.turn_timeout.is_some())
@@ -512,7 +513,7 @@ fn run_text(
     console: &mut Console,
 ) {
     let record = &view.record;
-    let local = Zone::of_host();
+    let local = local_zone();
     field("run", &record.run.to_string(), console);
     field("job", record.run.job().as_str(), console);
     if record.run.is_manual() {

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::instance_names::run_names;
 use crate::cli::failure::CliFailure;
+use crate::cli::local_zone::local_zone;
 use crate::cli::runs::id_part::IdPart;
 use crate::cli::runs::short_ids::RUNS_COMPARED;
 use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
 use crate::engine::Definition;
 use crate::store::{JobRecord, RunRecord, Store};
 
@@ -120,7 +120,7 @@ pub(crate) fn is_applied(job: &JobRecord) -> bool {
 pub(crate) async fn no_such_job(store: &Store, name: &JobName) -> CliFailure {
     let namespace = store.namespace();
     if let Some(at) = lost_with(store, name).await {
-        let at = crate::cli::render::shown(at, &Zone::of_host());
+        let at = crate::cli::render::shown(at, &local_zone());
         return CliFailure::NotFound(format!(
             "no job {name} in namespace {namespace}: the job was lost when Redis lost data, noticed {at}; see schedctl data-loss, and add \
              the job again if you need it"

@@ -3,6 +3,7 @@
 use super::list_flags::ListArgs;
 use super::listed_jobs::{Pager, Wanted};
 use crate::cli::failure::CliFailure;
+use crate::cli::local_zone::local_zone;
 use crate::cli::render::{
     Cell, Colour, Console, Detail, JobView, JsonArray, Relative, RunView, Table, shown_in, span,
 };
@@ -75,7 +76,7 @@ impl Sheet {
                 "NEXT", "IN", "LAST", "RESULT", "STATE", "SCHEDULE", "JOB",
             ]))
         };
-        Self { when, local: Zone::of_host(), table, array: JsonArray::default(), count: 0 }
+        Self { when, local: local_zone(), table, array: JsonArray::default(), count: 0 }
     }
 
     fn page(&mut self, views: &[JobView], console: &mut Console) {

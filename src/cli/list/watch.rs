@@ -21,11 +21,11 @@ use super::listed_jobs::Wanted;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
+use crate::cli::local_zone::local_zone;
 use crate::cli::render::{Colour, Console, shown, span};
 use crate::cli::runs::run_poller::RunPoller;
 use crate::cli::state::node_presence::warn_if_none_runs;
 use crate::domain::time::duration::parse_duration;
-use crate::domain::time::zone::Zone;
 use crate::store::Store;
 
 /// The shortest allowed interval between two tables.
@@ -120,7 +120,7 @@ async fn append(
                 return Ok(());
             }
             if console.has_headers() {
-                console.line(&shown(now, &Zone::of_host()));
+                console.line(&shown(now, &local_zone()));
             }
             console.line(&page.take_page());
             Ok(())
@@ -171,7 +171,7 @@ impl Screen {
                 self.table = warning + &page.take_page();
                 let head = format!(
                     "{}, every {}, Ctrl-C quits",
-                    shown(now, &Zone::of_host()),
+                    shown(now, &local_zone()),
                     span(interval)
                 );
                 console.paint(&head, Colour::Bold)

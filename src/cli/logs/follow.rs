@@ -18,6 +18,7 @@ use super::output_writer::{Escaping, OutputWriter};
 use crate::cli::failure::CliFailure;
 use crate::cli::jobs::pause_resume::not_defined;
 use crate::cli::jobs::target::{Target, find_run};
+use crate::cli::local_zone::local_zone;
 use crate::cli::render::{Console, Zones, facts_in_words, shown, view_runs};
 use crate::cli::runs::open_runs::{ended_runs, open_runs};
 use crate::cli::runs::run_poller::{PolledRun, RunPoller};
@@ -25,7 +26,6 @@ use crate::cli::runs::run_verb::{INTERRUPTED, ending};
 use crate::domain::name::names::{Fence, JobName, RunId};
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
 use crate::store::{JobRecord, RunRecord, Store};
 
 /// The time between two reads from Redis.
@@ -189,7 +189,7 @@ fn waiting(job: &JobRecord) -> String {
     match &job.pending {
         Some(run) => format!(
             "no run of job {name} is running; waiting for the next run, due {}",
-            shown(run.due(), &Zone::of_host())
+            shown(run.due(), &local_zone())
         ),
         None if job.paused_at.is_some() => {
             format!("no run of job {name} is running and the job is paused; waiting for a run")
@@ -308,10 +308,8 @@ fn standing(record: &RunRecord) -> Option<String> {
         return None;
     }
     let run = &record.run;
-    let ready = record
-        .ready
-        .map(|at| format!(", ready {}", shown(at, &Zone::of_host())))
-        .unwrap_or_default();
+    let ready =
+        record.ready.map(|at| format!(", ready {}", shown(at, &local_zone()))).unwrap_or_default();
     if record.attempt == 0 {
         return Some(format!("run {run} has not started yet{ready}"));
     }

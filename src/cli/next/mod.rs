@@ -13,6 +13,7 @@ use super::failure::CliFailure;
 use super::global::Global;
 use super::jobs::target::{definition_of, extra_run, find_job};
 use super::render::{Console, day_rules, one_line, rfc3339, shown};
+use crate::cli::local_zone::local_zone;
 use crate::config::{self, FilePlace, Rendering, start_of_rule};
 use crate::domain::name::names::JobName;
 use crate::domain::schedule::clock_changes::ClockChanges;
@@ -77,7 +78,7 @@ pub(crate) async fn next(
             ));
         }
     };
-    let local = zone.clone().unwrap_or_else(Zone::of_host);
+    let local = zone.clone().unwrap_or_else(local_zone);
     let said = args.from.as_deref().map(|text| {
         parse_instant(text, found.now, &local)
             .map_err(|error| CliFailure::at_time("--from", text, &error))
@@ -224,7 +225,7 @@ fn of_expression(args: &NextArgs, text: &str, zone: Option<Zone>) -> Result<Foun
         Schedule::Calendar(list) => list.first().and_then(CalendarExpr::zone).cloned(),
         _ => None,
     };
-    let timetable = Timetable::new(schedule, zone.or(own).unwrap_or_else(Zone::of_host), now);
+    let timetable = Timetable::new(schedule, zone.or(own).unwrap_or_else(local_zone), now);
     Ok(Found {
         planned: vec![Planned { job: None, timetable, remark: None, but_of: None }],
         now,
@@ -313,7 +314,7 @@ fn by_schedule(
 /// Returns the timetables of a file's jobs as if the file were applied now.
 fn of_file(file: &Path) -> Result<Found, CliFailure> {
     let now = own_now()?;
-    let host_zone = Zone::of_host();
+    let host_zone = local_zone();
     let config = config::read_file(&FilePlace::named(file), &host_zone).map_err(|error| {
         CliFailure::Config(error.rendered(Rendering::Lines).lines().map(str::to_owned).collect())
     })?;

@@ -7,6 +7,7 @@ use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::jobs::pause_resume::not_defined;
 use crate::cli::jobs::target::{definition_of, find_job, job_name};
+use crate::cli::local_zone::local_zone;
 use crate::cli::render::{Console, rfc3339, shown};
 use crate::domain::name::names::JobName;
 use crate::domain::time::zone::Zone;
@@ -27,7 +28,7 @@ pub(super) async fn set(
     let store = connect(global, console).await?;
     let definition = definition_of(find_job(&store, &name).await?)?;
     let own = zone.clone().unwrap_or_else(|| definition.timetable.zone().clone());
-    let zone = zone.unwrap_or_else(Zone::of_host);
+    let zone = zone.unwrap_or_else(local_zone);
     let within = definition.spec.next_within;
     let at = next_time::read_next(time, store.now().await?, &zone, within)
         .map_err(|why| CliFailure::Invalid(format!("--set: {why}")))?;

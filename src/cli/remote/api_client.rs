@@ -7,16 +7,19 @@ use reqwest::{Body, Client, Response, StatusCode};
 use serde_json::Value;
 use tokio_util::io::ReaderStream;
 
+use crate::cli::embedded::remote_frames::{FrameKind, take_frame};
 use crate::cli::embedded::remote_verb::RemoteVerb;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 
 /// The time within which a connection must be made.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
+/// The time within which a short verb must have ended.
+const ANSWER_TIME: Duration = Duration::from_secs(10);
 const MOST_TOKEN_BYTES: usize = 4_096;
 
 /// The connection to the API of a schedd.
-pub(super) struct ApiClient {
+pub(crate) struct ApiClient {
     client: Client,
     url: String,
     address: String,
@@ -59,6 +62,43 @@ impl ApiClient {
         Ok(Self { client, url: format!("{base}/v1/schedctl"), address: address.to_owned(), token })
     }
 
+    /// Returns the address of the API as the user gave it.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Runs a short verb. Returns its standard output. Fails with its errors if its exit code is not
+    /// 0.
+    pub(crate) async fn call(&self, remote: &RemoteVerb) -> Result<Vec<u8>, CliFailure> {
+        let address = &self.address;
+        let lost = |why: &str| CliFailure::Unreachable(format!("the API at {address} {why}"));
+        let read = async {
+            let answer = self.send(remote, false).await?;
+            let bytes = answer.bytes().await;
+            bytes.map_err(|error| lost(&format!("ended the connection: {}", whole(&error))))
+        };
+        let read = tokio::time::timeout(ANSWER_TIME, read).await;
+        let mut bytes = read.map_err(|_| lost("gives no answer"))??.to_vec();
+        let (mut output, mut errors) = (Vec::new(), Vec::new());
+        while let Some((kind, data)) = take_frame(&mut bytes) {
+            match (kind, data.first()) {
+                (FrameKind::Output, _) => output.extend(data),
+                (FrameKind::Errors, _) => errors.extend(data),
+                (FrameKind::Code, Some(0)) => return Ok(output),
+                (FrameKind::Code, code) => {
+                    let text = String::from_utf8_lossy(&errors);
+                    let lines = text.lines().map(|line| line.trim_start_matches("schedctl: "));
+                    let text = lines.collect::<Vec<_>>().join("; ");
+                    return Err(match code {
+                        Some(69) => CliFailure::Unreachable(text),
+                        _ => CliFailure::Failed(text),
+                    });
+                }
+            }
+        }
+        Err(lost("ended the connection before the verb ended"))
+    }
+
     /// Sends a verb, with the standard input of this process if the verb reads it. Returns the answer,
     /// whose body is the output. Fails if the API refuses the verb.
     pub(super) async fn send(
@@ -97,7 +137,8 @@ impl ApiClient {
         let problem: Value = serde_json::from_str(&text).unwrap_or_default();
         let detail =
             problem["detail"].as_str().map_or_else(|| format!("status {status}"), str::to_owned);
-        let line = format!("the API at {} refused the verb: {detail}", self.address);
+        // The reason comes first, because a line of `top` may be cut.
+        let line = format!("{detail}; the API at {} refused the verb", self.address);
         Err(match status {
             StatusCode::UNAUTHORIZED => CliFailure::Invalid(format!("{line}; see --token-file")),
             StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => {

@@ -2,14 +2,17 @@
 //!
 //! The words of the verb go to the API of that schedd, and the output comes back as it is written. So
 //! each verb has the same flags, texts and exit codes as with a Redis. Verbs that need no Redis run
-//! here.
+//! here. `top` draws its screen here, from data that it asks of the API.
 
-mod api_client;
+pub(crate) mod api_client;
 mod remote_output;
 
-use super::embedded::remote_verb::{RemoteVerb, VerbRight, files_of, right_of};
+use super::embedded::remote_call::files_of;
+use super::embedded::remote_verb::RemoteVerb;
+use super::embedded::verb_right::{VerbRight, right_of};
 use super::failure::CliFailure;
 use super::render::Console;
+use super::top::{TopSource, show_screen};
 use super::verbs::{CliArgs, Verb};
 use api_client::ApiClient;
 
@@ -27,29 +30,18 @@ pub(crate) async fn run(
     address: &str,
     console: &mut Console,
 ) -> Result<u8, CliFailure> {
-    if right_of(&args.verb) == VerbRight::Interactive {
-        return Err(CliFailure::Invalid(
-            "top needs Redis itself, so it does not work with --api; wanted schedctl list --watch, or the dashboard".to_owned(),
-        ));
-    }
     let client = ApiClient::new(&args.global, address)?;
+    if right_of(&args.verb) == VerbRight::Interactive {
+        return show_screen(TopSource::of_api(client, console), console).await;
+    }
     let words = words_to_send(std::env::args().skip(1))?;
-    let mut files = std::collections::BTreeMap::new();
+    let mut remote = RemoteVerb::on(console, words);
     for path in files_of(&args.verb) {
         let text = std::fs::read_to_string(&path).map_err(|error| {
             CliFailure::Config(vec![format!("{path}: the file cannot be read: {error}")])
         })?;
-        files.insert(path, text);
+        remote.files.insert(path, text);
     }
-    let (is_terminal, is_error_terminal) = (console.is_terminal(), console.is_error_terminal());
-    let remote = RemoteVerb {
-        words,
-        is_terminal,
-        is_error_terminal,
-        has_colour: console.has_colour(),
-        is_brief: console.is_brief(),
-        files,
-    };
     let reads_input = matches!(&args.verb, Verb::Add(args) if args.reads_lines());
     let answer = client.send(&remote, reads_input).await?;
     remote_output::print(answer, console).await

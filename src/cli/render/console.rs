@@ -7,6 +7,7 @@
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::escape::{one_line, safe_json};
@@ -21,7 +22,8 @@ use crate::domain::time::zone::Zone;
 const WIDE: u16 = 110;
 
 /// The colour of a text on a terminal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Colour {
     Plain,
     Bold,
@@ -107,10 +109,10 @@ impl Console {
         Self { out: Sink::Page(Vec::new()), trouble: None, ..*self }
     }
 
-    /// Returns a console without colours that collects its lines until [`Console::take_page`]
-    /// returns them.
+    /// Returns a console for text without colours. It collects all its lines, also those for
+    /// standard error, until [`Console::take_page`] returns them.
     pub(crate) fn plain_page(&self) -> Self {
-        Self { has_colour: false, ..self.page() }
+        Self { has_colour: false, is_terminal: true, is_json: false, ..self.page() }
     }
 
     /// Returns the collected lines since the last call.

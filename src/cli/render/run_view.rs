@@ -13,6 +13,7 @@ use super::resource_lines::{RESOURCE_HEADERS, resource_cells, resources_json};
 use super::table::{Cell, Table};
 use super::time_words::{Detail, rfc3339, shown_in, span};
 use crate::cli::failure::CliFailure;
+use crate::cli::local_zone::local_zone;
 use crate::cli::runs::short_ids::ShortIds;
 use crate::domain::name::names::{Fence, JobName, RunId, RunKind};
 use crate::domain::queue::gate::Gate;
@@ -327,7 +328,7 @@ impl RunTable {
     }
 
     fn with(columns: RunColumns) -> Self {
-        Self { columns, local: Zone::of_host(), is_zone_named: false }
+        Self { columns, local: local_zone(), is_zone_named: false }
     }
 
     /// Adds the given runs as rows, with short ids from `ids`.

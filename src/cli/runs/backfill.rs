@@ -16,6 +16,7 @@ use crate::cli::global::Global;
 use crate::cli::jobs::instance_names::{has_instances, instance_names};
 use crate::cli::jobs::pause_resume::not_defined;
 use crate::cli::jobs::target::{definition_of, find_job, job_name};
+use crate::cli::local_zone::local_zone;
 use crate::cli::next::root_of;
 use crate::cli::render::{Console, rfc3339, shown};
 use crate::domain::name::names::{JobName, RunId};
@@ -111,7 +112,7 @@ pub(crate) async fn backfill(
         )));
     }
     let zone = definition.timetable.zone().clone();
-    let local = Zone::of_host();
+    let local = local_zone();
     let window = window(args, store.now().await?, &local)?;
     let most = usize::try_from(args.max).unwrap_or(usize::MAX);
     let plan = backfill_plan::plan(&store, &definition, window, most).await?;
@@ -226,7 +227,7 @@ fn report(
             "continue_from": plan.cut_at.map(|at| rfc3339(at, zone)),
         }));
     } else if args.dry_run {
-        let local = Zone::of_host();
+        let local = local_zone();
         times.for_each(|at| console.line(&format!("{}  {at}", shown(at, &local))));
     } else if !console.is_quiet() {
         let order = match planted {

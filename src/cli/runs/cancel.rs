@@ -11,13 +11,13 @@ use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::jobs::run_name::TargetName;
 use crate::cli::jobs::target::{Target, declared_in, is_applied, no_such_job, no_such_run};
+use crate::cli::local_zone::local_zone;
 use crate::cli::render::{Console, Outcomes, shown};
 use crate::cli::shell::completion;
 use crate::domain::job::notice::NoticeKind;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
 use crate::engine::planning::job_operations;
 use crate::store::{CancelReply, JobRecord, RemoveReply, SourceKind, StopRunning, Store};
 
@@ -329,7 +329,7 @@ async fn over(store: &Store, job: &JobRecord, running: StopRunning) -> Result<Do
 
 fn already(subject: &str, state: &str, at: Option<UnixMillis>) -> CliFailure {
     let state = state.replace('_', " ");
-    let at = at.map_or_else(String::new, |at| format!(" at {}", shown(at, &Zone::of_host())));
+    let at = at.map_or_else(String::new, |at| format!(" at {}", shown(at, &local_zone())));
     CliFailure::Conflict(format!("{subject} already {state}{at}, so nothing is left to cancel"))
 }
 

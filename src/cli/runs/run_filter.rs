@@ -8,13 +8,13 @@ use super::tagged_jobs::TaggedJobs;
 use crate::cli::failure::CliFailure;
 use crate::cli::jobs::instance_names::run_names;
 use crate::cli::jobs::target::job_name;
+use crate::cli::local_zone::local_zone;
 use crate::cli::render::shown;
 use crate::cli::shell::completion;
 use crate::domain::name::tag_filter::TagFilter;
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::duration::parse_duration;
 use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
 use crate::store::{Ended, Letters, RunNotices, RunRecord, Store};
 
 /// The number of runs read in one call.
@@ -97,7 +97,7 @@ impl RunFilter {
             since = self.since.as_deref().map(|text| instant("--since", text, now)).transpose()?;
             until = self.until.as_deref().map(|text| instant("--until", text, now)).transpose()?;
             if let Some(since) = since.filter(|since| *since > now) {
-                let found = shown(since, &Zone::of_host());
+                let found = shown(since, &local_zone());
                 return Err(CliFailure::Invalid(format!(
                     "--since: found {found}, wanted a past time, because no run has ended after this time"
                 )));
@@ -106,7 +106,7 @@ impl RunFilter {
         if let (Some(from), Some(to)) = (since, until)
             && from >= to
         {
-            let local = Zone::of_host();
+            let local = local_zone();
             let (from, to) = (shown(from, &local), shown(to, &local));
             return Err(CliFailure::Invalid(format!(
                 "--since {from} is not before --until {to}: no run can match; wanted a later --until"
@@ -128,7 +128,7 @@ fn instant(flag: &str, text: &str, now: UnixMillis) -> Result<UnixMillis, CliFai
         }
         Err(_) => {}
     }
-    let read = parse_past(text, now, &Zone::of_host());
+    let read = parse_past(text, now, &local_zone());
     read.map(|read| read.at).map_err(|error| {
         CliFailure::Invalid(format!("{flag}: {error}; or write a duration before now, such as 24h"))
     })

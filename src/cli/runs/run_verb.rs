@@ -20,12 +20,12 @@ use crate::cli::global::Global;
 use crate::cli::jobs::instance_names::has_instances;
 use crate::cli::jobs::pause_resume::not_defined;
 use crate::cli::jobs::target::{definition_of, job_name};
+use crate::cli::local_zone::local_zone;
 use crate::cli::render::{Console, RunView, Zones, rfc3339, shown, span, view_runs, zone_of_job};
 use crate::cli::state::node_presence::warn_if_none_runs;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::duration::parse_duration;
-use crate::domain::time::zone::Zone;
 use crate::engine::planning::job_operations;
 use crate::store::{JobRecord, RunRecord, Store};
 
@@ -246,7 +246,7 @@ async fn wait(
 fn over_time(run: &RunId, last: Option<&RunRecord>, within: &str) -> String {
     match last {
         Some(record) if record.fence.is_none() => {
-            let due = shown(record.ready.unwrap_or(run.due()), &Zone::of_host());
+            let due = shown(record.ready.unwrap_or(run.due()), &local_zone());
             format!("run {run} has not begun within {within}; it is due at {due}")
         }
         _ => format!("run {run} has not ended within {within}; the run continues"),

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
+use crate::cli::local_zone::local_zone;
 use crate::cli::render::{Cell, Colour, Console, Table, shown};
 use crate::domain::name::names::JobName;
 use crate::domain::time::zone::Zone;
@@ -29,7 +30,7 @@ pub(crate) async fn data_loss(global: &Global, console: &mut Console) -> Result<
         console.json(&Value::Array(losses.iter().map(loss_json).collect()));
         return Ok(0);
     }
-    let local = Zone::of_host();
+    let local = local_zone();
     let rows: Vec<[Cell; 6]> = losses.iter().map(|record| row(record, &local)).collect();
     Table::new(["NOTICED", "BY", "WHAT", "RESTORED", "LOST", "JOBS GONE"]).page(&rows, console);
     if rows.is_empty() && console.is_terminal() {

@@ -10,6 +10,7 @@ use super::node_presence::warn_if_none_runs;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
+use crate::cli::local_zone::local_zone;
 use crate::cli::render::{Cell, Console, Relative, Table, shown};
 use crate::domain::name::names::{GroupName, JobName, RunId};
 use crate::domain::queue::gate::Gate;
@@ -71,7 +72,7 @@ pub(crate) async fn groups(global: &Global, console: &mut Console) -> Result<u8,
         ));
         return Ok(0);
     }
-    let local = Zone::of_host();
+    let local = local_zone();
     let mut rows: Vec<[Cell; 7]> = Vec::new();
     for ((name, settings), (standing, gave_up)) in groups {
         let mut row = group_row(name, settings, standing, gave_up, Relative { now }, &local);

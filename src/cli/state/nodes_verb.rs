@@ -9,6 +9,7 @@ use super::node_presence::{is_present, warn_if_none_of};
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
+use crate::cli::local_zone::local_zone;
 use crate::cli::render::{Cell, Colour, Console, Relative, Table, labels_json, shown};
 use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::{JobName, Label, QueueName};
@@ -45,7 +46,7 @@ pub(crate) async fn nodes(global: &Global, console: &mut Console) -> Result<u8, 
         ));
         return Ok(0);
     }
-    let local = Zone::of_host();
+    let local = local_zone();
     let rows: Vec<[Cell; 10]> =
         nodes.iter().map(|node| node_row(node, Relative { now }, &local, &differences)).collect();
     Table::new([

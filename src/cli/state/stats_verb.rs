@@ -5,9 +5,9 @@ use serde_json::{Map, Value, json};
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
+use crate::cli::local_zone::local_zone;
 use crate::cli::render::{Console, shown};
 use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
 
 pub(crate) const STATS_HELP: &str = "\
 Example:
@@ -89,7 +89,7 @@ pub(crate) async fn stats(global: &Global, console: &mut Console) -> Result<u8, 
             let count = count.map_or_else(|| "-".to_owned(), |count| count.to_string());
             console.line(format!("{word:<21} {count:>12}  {meaning}").trim_end());
         }
-        let local = Zone::of_host();
+        let local = local_zone();
         for (word, at) in instants {
             let at = at.map_or_else(|| "-".to_owned(), |at| shown(at, &local));
             console.line(&format!("{word:<18} {at}"));

@@ -1,12 +1,13 @@
 //! `top`: the current jobs, runs and queues, redrawn each second, with keys to act on them.
 //!
 //! - `top_lists`: the data that was read; `top_data`: the reading of that data
+//! - `top_source`: the Redis or the API that the data comes from
 //! - `top_model`: the state of the screen and the meaning of the keys
 //! - `top_actions`: actions on jobs, runs and queues
 //! - `screen_view` and `pane_view`: drawing; `theme`: styles; `screen`: the terminal
 //!
 //! Invariant: every event comes through one channel, so the model changes in one place. A slow or
-//! missing Redis does not delay the reaction to keys.
+//! missing source does not delay the reaction to keys.
 
 mod pane_view;
 mod screen;
@@ -16,15 +17,18 @@ mod top_actions;
 mod top_data;
 mod top_lists;
 mod top_model;
+mod top_source;
 #[cfg(test)]
 mod top_tests;
 
 use std::io::{ErrorKind, IsTerminal};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use futures_util::StreamExt;
 use ratatui::crossterm::event::{self, Event};
+use serde::de::DeserializeOwned;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook_tokio::Signals;
 use tokio::sync::{mpsc, watch};
@@ -33,12 +37,11 @@ use super::connect::connect;
 use super::failure::CliFailure;
 use super::global::Global;
 use super::render::Console;
-use crate::domain::time::zone::Zone;
-use crate::store::Store;
 use screen::TopScreen;
 use theme::Theme;
-use top_lists::{TopData, TopSubject};
+use top_lists::TopData;
 use top_model::{Model, TopAction, TopRequest};
+pub(crate) use top_source::TopSource;
 
 /// The time between two reads of the data.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -55,40 +58,80 @@ name finds any job. Runs that deliver notices are left out (schedctl history --n
 
 Keys: tab or 1-4 select a list, arrows or j k select a row, enter shows all details with the output,
 p pauses or resumes the job or queue, r runs the job now, c cancels the run (asks first), / filters
-the rows, s sorts the rows (by time, name, or state with problems first), ? shows help, q quits.";
+the rows, s sorts the rows (by time, name, or state with problems first), ? shows help, q quits.
+
+With --api, the token needs the role operator to pause, run and cancel.";
 
 /// An event that changes the model of `top`.
 enum News {
     /// A pressed key, or a new size of the terminal.
     Terminal(Event),
     Read(Result<Box<TopData>, CliFailure>),
-    Detail(TopSubject, Vec<String>),
     Answered(Result<String, String>),
     /// A signal, with the exit code for this signal.
     Signal(u8),
 }
 
-/// Shows the screen of `top` until the user quits. Returns the exit code.
-pub(crate) async fn top(global: &Global, console: &mut Console) -> Result<u8, CliFailure> {
+/// The flags of `top`, which only the `top` of another host gives.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TopArgs {
+    /// Print the data of one refresh, for a request in JSON
+    #[arg(long, hide = true, value_name = "REQUEST", value_parser = from_json::<TopRequest>)]
+    data: Option<TopRequest>,
+    /// Carry out one action, given in JSON
+    #[arg(long, hide = true, value_name = "ACTION", conflicts_with = "data", value_parser = from_json::<TopAction>)]
+    act: Option<TopAction>,
+}
+
+impl TopArgs {
+    /// Returns true if the verb only prints the data of one refresh.
+    pub(crate) fn reads(&self) -> bool {
+        self.data.is_some()
+    }
+
+    /// Returns true if the verb only carries out one action.
+    pub(crate) fn acts(&self) -> bool {
+        self.act.is_some()
+    }
+}
+
+fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(|error| error.to_string())
+}
+
+/// Shows the screen of `top`, or does what the flags ask for. Returns the exit code.
+pub(crate) async fn top(
+    global: &Global,
+    args: &TopArgs,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
+    let source = TopSource::of_redis(connect(global, console).await?, console);
+    if let Some(request) = &args.data {
+        let data = serde_json::to_value(source.read(request).await?);
+        console.json(&data.context("the data cannot be printed")?);
+        return Ok(0);
+    }
+    if let Some(action) = &args.act {
+        console.line(&source.carry_out(action).await?);
+        return Ok(0);
+    }
+    show_screen(source, console).await
+}
+
+/// Shows the screen of `top` until the user quits. Returns the exit code. Fails if the source cannot
+/// be read at first.
+pub(crate) async fn show_screen(source: TopSource, console: &Console) -> Result<u8, CliFailure> {
     refuse_without_terminal(console)?;
-    let store = connect(global, console).await?;
-    let theme = Theme {
-        has_colour: console.has_colour(),
-        is_unicode: is_unicode(),
-        zone: Zone::of_host(),
-        place: format!("namespace {} at {}", store.namespace(), store.address()),
-    };
+    let theme =
+        Theme { has_colour: console.has_colour(), is_unicode: is_unicode(), place: source.words() };
+    let source = Arc::new(source);
+    let mut model = Model::new();
+    model.take_data(source.read(&TopRequest::default()).await?);
     let (sender, mut news) = mpsc::channel(NEWS);
     let (ask, asked) = watch::channel(TopRequest::default());
     listen(&sender)?;
     let mut screen = TopScreen::open()?;
-    tokio::spawn(keep_reading(
-        store.clone(),
-        asked,
-        theme.zone.clone(),
-        console.plain_page(),
-        sender.clone(),
-    ));
+    tokio::spawn(keep_reading(source.clone(), asked, sender.clone()));
     let terminal = sender.clone();
     // The thread is not joined, because it waits for a key. It ends with the process.
     std::thread::spawn(move || {
@@ -98,7 +141,6 @@ pub(crate) async fn top(global: &Global, console: &mut Console) -> Result<u8, Cl
             }
         }
     });
-    let mut model = Model::new();
     loop {
         model.page = screen_view::page_of(screen.height()).max(1);
         if let Err(error) =
@@ -116,7 +158,7 @@ pub(crate) async fn top(global: &Global, console: &mut Console) -> Result<u8, Cl
         while let Some(one) = next {
             match take(&mut model, one) {
                 Some(TopAction::Quit(code)) => return Ok(code),
-                Some(action) => carry_out(&store, action, &sender),
+                Some(action) => carry_out(&source, action, &sender),
                 None => {}
             }
             next = news.try_recv().ok();
@@ -184,19 +226,16 @@ fn take(model: &mut Model, news: News) -> Option<TopAction> {
         News::Terminal(_) => {}
         News::Read(Ok(data)) => model.take_data(*data),
         News::Read(Err(failure)) => model.take_silence(failure.lines().join("; ")),
-        News::Detail(subject, lines) => model.take_detail(&subject, lines),
         News::Answered(answer) => model.take_answer(answer),
         News::Signal(code) => return Some(TopAction::Quit(code)),
     }
     None
 }
 
-fn carry_out(store: &Store, action: TopAction, sender: &mpsc::Sender<News>) {
-    let (store, sender) = (store.clone(), sender.clone());
+fn carry_out(source: &Arc<TopSource>, action: TopAction, sender: &mpsc::Sender<News>) {
+    let (source, sender) = (source.clone(), sender.clone());
     tokio::spawn(async move {
-        let answer = top_actions::carry_out(&store, action)
-            .await
-            .map_err(|failure| failure.lines().join("; "));
+        let answer = source.carry_out(&action).await.map_err(|failure| failure.lines().join("; "));
         // A failed send needs no report, because then the user has quit.
         let _ = sender.send(News::Answered(answer)).await;
     });
@@ -205,28 +244,19 @@ fn carry_out(store: &Store, action: TopAction, sender: &mpsc::Sender<News>) {
 /// Reads the requested data each [`PAUSE`], and at once if the request changes. Ends when the
 /// receiver is gone.
 async fn keep_reading(
-    store: Store,
+    source: Arc<TopSource>,
     mut asked: watch::Receiver<TopRequest>,
-    zone: Zone,
-    mut page: Console,
     sender: mpsc::Sender<News>,
 ) {
     loop {
-        let wanted = asked.borrow_and_update().clone();
-        let read = top_data::read(&store, &wanted, &zone).await.map(Box::new);
-        if sender.send(News::Read(read)).await.is_err() {
-            return;
-        }
-        if let Some(subject) = wanted.detail {
-            let read = Box::pin(top_data::read_detail(&store, &subject, &mut page)).await;
-            let lines = read.unwrap_or_else(|failure| failure.lines());
-            if sender.send(News::Detail(subject, lines)).await.is_err() {
-                return;
-            }
-        }
         tokio::select! {
             () = tokio::time::sleep(PAUSE) => {}
             changed = asked.changed() => if changed.is_err() { return },
+        }
+        let wanted = asked.borrow_and_update().clone();
+        let read = source.read(&wanted).await.map(Box::new);
+        if sender.send(News::Read(read)).await.is_err() {
+            return;
         }
     }
 }

@@ -14,7 +14,7 @@ use super::pane_view::draw_pane;
 use super::theme::Theme;
 use super::top_lists::Pane;
 use super::top_model::{Mode, Model};
-use crate::cli::render::{Colour, one_line, shown, span};
+use crate::cli::render::{Colour, one_line, span};
 
 const KEYS: [(&str, &str); 12] = [
     ("tab, 1-4", "select the next list, or a list by its number"),
@@ -94,10 +94,9 @@ fn draw_head(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         (Some(why), _) => {
             Line::styled(one_line(why), theme.style(Colour::Red).add_modifier(Modifier::BOLD))
         }
-        (None, Some(data)) if area.height > 1 => Line::styled(
-            format!("{}  {}", shown(data.now, &theme.zone), theme.place),
-            theme.style(Colour::Bold),
-        ),
+        (None, Some(data)) if area.height > 1 => {
+            Line::styled(format!("{}  {}", data.time, theme.place), theme.style(Colour::Bold))
+        }
         (None, Some(_)) => numbers(model, theme),
         (None, None) => Line::raw(format!("{}: reading", theme.place)),
     };
@@ -140,7 +139,7 @@ fn numbers<'a>(model: &Model, theme: &Theme) -> Line<'a> {
     for (word, count) in
         head.ended.iter().filter(|(word, count)| *count > 0 || *word == "succeeded")
     {
-        let is_bad = matches!(*word, "failed" | "timed out" | "lost");
+        let is_bad = matches!(word.as_str(), "failed" | "timed out" | "lost");
         say(format!("{count} {word}"), if is_bad { Colour::Red } else { Colour::Plain });
     }
     if let Some(bytes) = head.memory {

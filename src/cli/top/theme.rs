@@ -5,7 +5,6 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
 use crate::cli::render::Colour;
-use crate::domain::time::zone::Zone;
 
 /// The properties of the terminal, and the fixed texts of the screen.
 #[derive(Debug, Clone)]
@@ -13,9 +12,7 @@ pub(super) struct Theme {
     pub(super) has_colour: bool,
     /// True if the terminal shows more than ASCII.
     pub(super) is_unicode: bool,
-    /// The zone in which the screen shows times.
-    pub(super) zone: Zone,
-    /// The namespace and the address of the Redis.
+    /// The source of the data: the namespace and the address of the Redis, or the address of the API.
     pub(super) place: String,
 }
 

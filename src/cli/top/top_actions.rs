@@ -12,14 +12,14 @@ use crate::engine::planning::job_operations;
 use crate::store::{QueueReply, QueueSwitch, Store};
 
 /// Carries out an action. Returns a line about the outcome.
-pub(super) async fn carry_out(store: &Store, action: TopAction) -> Result<String, CliFailure> {
+pub(super) async fn carry_out(store: &Store, action: &TopAction) -> Result<String, CliFailure> {
     match action {
         TopAction::Quit(_) => Ok(String::new()),
-        TopAction::Cancel(run) => cancel_run(store, &run).await,
-        TopAction::Run(job) => run_now(store, &job).await,
-        TopAction::Switch(TopSubject::Job(job)) => turn_job(store, &job).await,
+        TopAction::Cancel(run) => cancel_run(store, run).await,
+        TopAction::Run(job) => run_now(store, job).await,
+        TopAction::Switch(TopSubject::Job(job)) => turn_job(store, job).await,
         TopAction::Switch(TopSubject::Run(run)) => turn_job(store, run.job()).await,
-        TopAction::Switch(TopSubject::Queue(queue)) => turn_queue(store, &queue).await,
+        TopAction::Switch(TopSubject::Queue(queue)) => turn_queue(store, queue).await,
     }
 }
 

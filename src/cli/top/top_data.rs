@@ -4,15 +4,16 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::top_lists::{Head, Row, TopData, TopList, TopSubject};
+use super::top_lists::{Head, Row, TopData, TopDetail, TopList, TopSubject};
 use super::top_model::TopRequest;
 use crate::cli::failure::CliFailure;
 use crate::cli::jobs::show::show_target;
 use crate::cli::jobs::target::Target;
+use crate::cli::local_zone::local_zone;
 use crate::cli::queue::{QueueOverview, standings};
 use crate::cli::render::{
     Colour, Console, Detail, JobView, Relative, RunView, facts_in_words, one_line, safe_text,
-    shown_in, span, view_jobs,
+    shown, shown_in, span, view_jobs,
 };
 use crate::cli::state::node_presence::is_present;
 use crate::domain::name::names::{JobName, RunId};
@@ -30,21 +31,22 @@ const PAGES: usize = 5;
 /// The number of output lines shown for a run.
 const OUTPUT_LINES: usize = 200;
 
-/// Reads the data that the screen of `top` shows.
+/// Reads the data that the screen of `top` shows. The details are taken from `page`, which the
+/// verb `show` writes.
 pub(super) async fn read(
     store: &Store,
     asked: &TopRequest,
-    zone: &Zone,
+    page: &mut Console,
 ) -> Result<TopData, CliFailure> {
     let stats = store.read_stats().await?;
     let (now, nodes) = store.list_nodes().await?;
     let leases: Vec<ExpiredLease> = store.list_leases(PAGE).await?.into_iter().flatten().collect();
     let busy: BTreeSet<JobName> = leases.iter().map(|lease| lease.run.job().clone()).collect();
     let queues = standings(store).await?.1;
-    let when = Relative { now };
+    let (when, zone) = (Relative { now }, local_zone());
     let ended = recent(store, when).await?;
     let lists = [
-        TopList { rows: due(store, asked, &busy, when, zone).await?, total: stats.jobs },
+        TopList { rows: due(store, asked, &busy, when, &zone).await?, total: stats.jobs },
         TopList { rows: running(store, leases, when).await?, total: stats.running },
         TopList {
             total: if ended.len() < PAGE { ended.len() as u64 } else { stats.history },
@@ -55,11 +57,20 @@ pub(super) async fn read(
             rows: queues.iter().map(|queue| queue_row(queue, now)).collect(),
         },
     ];
-    Ok(TopData { now, head: head(&stats, &nodes, &queues, now), lists })
+    let head = head(&stats, &nodes, &queues, now);
+    let detail = match &asked.detail {
+        Some(subject) => {
+            let read = Box::pin(read_detail(store, subject, page)).await;
+            let lines = read.unwrap_or_else(|failure| failure.lines());
+            Some(TopDetail { subject: subject.clone(), lines })
+        }
+        None => None,
+    };
+    Ok(TopData { time: shown(now, &zone), head, lists, detail })
 }
 
 /// Reads the details of a job, run or queue, as lines without control characters.
-pub(super) async fn read_detail(
+async fn read_detail(
     store: &Store,
     subject: &TopSubject,
     console: &mut Console,
@@ -130,14 +141,9 @@ fn head(stats: &Stats, nodes: &[NodeRecord], queues: &[QueueOverview], now: Unix
         running: stats.running,
         scheduled: stats.scheduled,
         waiting: stats.waiting,
-        ended: vec![
-            ("succeeded", total("succeeded")),
-            ("failed", total("failed")),
-            ("timed out", total("timed_out")),
-            ("lost", total("lost")),
-            ("skipped", total("skipped")),
-            ("cancelled", total("cancelled")),
-        ],
+        ended: ["succeeded", "failed", "timed_out", "lost", "skipped", "cancelled"]
+            .map(|state| (state.replace('_', " "), total(state)))
+            .to_vec(),
         // A run is ready for a moment before a node can claim it, so a short lag is not shown.
         lag: oldest.map(|at| now.since(at)).filter(|lag| *lag >= Duration::from_secs(1)),
         memory: stats.redis_memory,
@@ -153,7 +159,7 @@ async fn due(
 ) -> Result<Vec<Row>, CliFailure> {
     let mut names = store.list_jobs(0, PAGE).await?;
     let more: Vec<JobName> =
-        asked.kept.iter().filter(|name| !names.contains(name)).cloned().collect();
+        asked.kept.iter().filter(|name| !names.contains(name)).take(PAGE).cloned().collect();
     names.extend(more);
     let records = store
         .read_jobs(&names)

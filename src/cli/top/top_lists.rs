@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::cli::render::Colour;
 use crate::domain::name::names::{JobName, QueueName, RunId};
-use crate::domain::time::unix_millis::UnixMillis;
 
 /// One of the four lists on the screen of `top`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +68,8 @@ impl Pane {
 }
 
 /// The object that a row shows: a job, a run or a queue.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum TopSubject {
     Job(JobName),
     Run(RunId),
@@ -95,7 +97,7 @@ impl TopSubject {
 }
 
 /// A row of a list.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Row {
     pub(super) subject: TopSubject,
     /// The run that the key `c` cancels if this row is selected. `None` if there is no such run.
@@ -106,7 +108,7 @@ pub(super) struct Row {
 }
 
 /// The first rows of a list, as read from Redis.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct TopList {
     pub(super) rows: Vec<Row>,
     /// The number of all entries in the list, of which `rows` has the first.
@@ -114,7 +116,7 @@ pub(super) struct TopList {
 }
 
 /// The counts in the head of the screen.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Head {
     pub(super) nodes: usize,
     pub(super) gone_nodes: usize,
@@ -124,7 +126,7 @@ pub(super) struct Head {
     pub(super) scheduled: u64,
     pub(super) waiting: u64,
     /// The total number of ended runs for each final state.
-    pub(super) ended: Vec<(&'static str, u64)>,
+    pub(super) ended: Vec<(String, u64)>,
     /// The time for which the longest-waiting run has been ready for a node. `None` if no run
     /// waits, or if the longest wait is less than a second.
     pub(super) lag: Option<Duration>,
@@ -132,10 +134,20 @@ pub(super) struct Head {
     pub(super) memory: Option<u64>,
 }
 
-/// The data that one read has returned: the lists and the counts.
-#[derive(Debug, Clone)]
+/// The details of one object, as lines without control characters.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct TopDetail {
+    pub(super) subject: TopSubject,
+    pub(super) lines: Vec<String>,
+}
+
+/// The data that one read has returned. In JSON it is the answer of `top --data`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct TopData {
-    pub(super) now: UnixMillis,
+    /// The time of the read, in the zone of the user.
+    pub(super) time: String,
     pub(super) head: Head,
     pub(super) lists: [TopList; 4],
+    /// The details of the object that the request named.
+    pub(super) detail: Option<TopDetail>,
 }

@@ -6,8 +6,9 @@
 //! cancelling of this run.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use serde::{Deserialize, Serialize};
 
-use super::top_lists::{Pane, Row, TopData, TopSubject};
+use super::top_lists::{Pane, Row, TopData, TopDetail, TopSubject};
 use crate::cli::render::Colour;
 use crate::domain::name::names::{JobName, RunId};
 
@@ -19,20 +20,23 @@ const LEAP: usize = 10;
 const LONGEST_FILTER: usize = 63;
 
 /// The data that `top` wants to read besides the first page of each list.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct TopRequest {
     /// The jobs to list even if their positions are beyond the end of the list of due jobs.
     pub(super) kept: Vec<JobName>,
     /// The object whose details `top` shows. `None` if `top` shows no details.
     pub(super) detail: Option<TopSubject>,
     /// A number that grows after each action. A new number makes `top` read the data again at once.
+    #[serde(skip)]
     pub(super) turn: u64,
 }
 
 /// An action that the user requests by a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum TopAction {
     /// Quit `top` with this exit code.
+    #[serde(skip)]
     Quit(u8),
     /// Pause a job or queue, or resume a paused job or queue.
     Switch(TopSubject),
@@ -91,7 +95,7 @@ struct Cursor {
 pub(super) struct Model {
     /// The data of the last successful read; `None` before the first.
     pub(super) data: Option<TopData>,
-    /// The reason why the last read of Redis failed, or `None` if it succeeded.
+    /// The reason why the last read failed, or `None` if it succeeded.
     pub(super) away: Option<String>,
     pub(super) pane: Pane,
     pub(super) mode: Mode,
@@ -139,8 +143,11 @@ impl Model {
     }
 
     /// Shows `data`, which a successful read has returned.
-    pub(super) fn take_data(&mut self, data: TopData) {
+    pub(super) fn take_data(&mut self, mut data: TopData) {
         self.away = None;
+        if let Some(TopDetail { subject, lines }) = data.detail.take() {
+            self.take_detail(&subject, lines);
+        }
         self.data = Some(data);
         self.settle_all();
     }

@@ -13,8 +13,6 @@ use super::top_lists::{Head, Pane, Row, TopData, TopList, TopSubject};
 use super::top_model::{Mode, Model, TopAction};
 use crate::cli::render::Colour;
 use crate::domain::name::names::{JobName, RunId};
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
 
 fn name(text: &str) -> JobName {
     text.parse().unwrap()
@@ -78,11 +76,14 @@ fn data(jobs: &[&str]) -> TopData {
         running: 1,
         scheduled: 99_000,
         waiting: 0,
-        ended: vec![("succeeded", 41), ("failed", 1), ("lost", 0)],
+        ended: [("succeeded", 41), ("failed", 1), ("lost", 0)]
+            .map(|(state, count)| (state.to_owned(), count))
+            .to_vec(),
         lag: Some(Duration::from_secs(75)),
         memory: Some(3 << 20),
     };
-    TopData { now: UnixMillis::new(1_780_000_010_000).unwrap(), head, lists }
+    let time = "Thu 2026-05-28 20:26:50 UTC".to_owned();
+    TopData { time, head, lists, detail: None }
 }
 
 fn model(jobs: &[&str]) -> Model {
@@ -108,7 +109,7 @@ fn press(model: &mut Model, keys: &str) -> Option<TopAction> {
 
 fn theme() -> Theme {
     let place = "namespace prod at redis://10.0.0.5:6379/0".to_owned();
-    Theme { has_colour: true, is_unicode: true, zone: Zone::utc(), place }
+    Theme { has_colour: true, is_unicode: true, place }
 }
 
 fn seen(model: &Model, theme: &Theme, width: u16, height: u16) -> Vec<String> {

@@ -88,7 +88,7 @@ fn check_all(may_define: bool) {
             let body = match path {
                 "/v1/schedctl" => format!(
                     "{{\"words\":[{words:?},\"nothing\",\"--in\",\"1h\",\"--\",\"true\"],\"is_terminal\":false,\
-                     \"is_error_terminal\":false,\"has_colour\":false,\"is_brief\":false,\"files\":{{}}}}\n"
+                     \"is_error_terminal\":false,\"has_colour\":false,\"is_brief\":false,\"zone\":\"UTC\",\"files\":{{}}}}\n"
                 )
                 .replace("\"nothing\",\"--in\",\"1h\",\"--\",\"true\"", match words {
                     "add" => "\"--in\",\"1h\",\"--\",\"true\"",

@@ -91,7 +91,7 @@ fn a_refusal_of_the_api_is_one_line_with_its_code() {
     scene.ctl("admin").run(&["add", "--in", "1h", "--", "true"]).refused(1, &["define = true"]);
     scene.ctl("worker").run(&["list"]).refused(1, &["role worker"]);
     scene.ctl("expired").run(&["list"]).refused(2, &["expired", "--token-file"]);
-    scene.ctl("admin").run(&["top"]).refused(2, &["top", "--api"]);
+    scene.ctl("admin").run(&["top"]).refused(2, &["top: wanted a terminal"]);
     scene
         .ctl("admin")
         .run(&["list", "--api", "ftp://x"])
@@ -105,4 +105,29 @@ fn a_refusal_of_the_api_is_one_line_with_its_code() {
     nobody.run(&["list", "--token-file", "none"]).refused(2, &["--token-file none", "read"]);
     // A flag that names a Redis is stronger than the variable.
     nobody.run(&["list", "--redis", &scene.redis.url()]).good();
+}
+
+#[test]
+fn times_are_printed_and_read_in_the_zone_of_the_user() {
+    let scene = ApiScene::start(DEFINING, JOBS);
+    let here = |zone| Schedctl::on(&scene.redis).env("TZ", zone);
+    let there = |zone| scene.ctl("admin").env("TZ", zone);
+    for words in [
+        &["next", "b", "-n", "1"][..],
+        &["next", "b", "-n", "1", "--tz", "America/New_York"],
+        &["show", "b"],
+        &["explain", "b", "--at", "2026-01-01 09:00"],
+        &["next", "0 9 1 1 *", "-n", "1", "--from", "2026-05-01"],
+    ] {
+        let (remote, local) = (there("Asia/Tokyo").run(words), here("Asia/Tokyo").run(words));
+        assert_eq!((remote.code, &remote.stdout), (local.code, &local.stdout), "{words:?}");
+        let is_tokyo = remote.stdout.contains("JST");
+        assert_eq!(is_tokyo, !words.contains(&"--tz"), "{words:?}: {remote:?}");
+    }
+    let due =
+        |name: &str| scene.get("viewer", &format!("/v1/jobs/{name}")).of(200)["next_due"].clone();
+    there("Asia/Tokyo")
+        .run(&["add", "--name", "at", "--at", "2099-01-01 09:00", "--", "true"])
+        .good();
+    assert!(due("at").to_string().contains("2099-01-01T09:00:00.000+09:00"), "{}", due("at"));
 }

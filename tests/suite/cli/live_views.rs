@@ -1,16 +1,15 @@
 //! `list --watch`, `top` and the bar of `add --stdin` on a real terminal: what comes, what ends them, and what they leave behind.
 
-use std::io::{Read, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+use std::io::Read;
+use std::process::Stdio;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use schedd::domain::run::run_state::RunState;
 use serde_json::Value;
 
 use super::{Bench, lines};
 use crate::support::ctl::Schedctl;
+use crate::support::host::terminal_session::TerminalSession;
 use crate::support::redis::TestRedis;
 use crate::support::wait::{LONG, until};
 
@@ -18,109 +17,6 @@ use crate::support::wait::{LONG, until};
 const BACK: &str = "\u{7f}";
 /// What leaves the second screen of a terminal.
 const LEAVE: &str = "\u{1b}[?1049l";
-
-/// A `schedctl` on a terminal of its own, with somebody at the keys.
-struct Session {
-    child: Child,
-    keys: Option<ChildStdin>,
-    seen: Arc<Mutex<Vec<u8>>>,
-    reader: Option<JoinHandle<()>>,
-}
-
-impl Session {
-    /// Starts it on a terminal of so many columns and lines. Its number comes first, and after it ends its code and how the
-    /// terminal is set.
-    fn start(ctl: &Schedctl, (columns, rows): (u32, u32), args: &str) -> Self {
-        let line = format!(
-            "trap : INT; stty cols {columns} rows {rows}; before=$(stty -g); \
-             sh -c 'echo number $$.; exec {program} {args}'; code=$?; \
-             [ \"$before\" = \"$(stty -g)\" ] && echo restored; echo \"code $code.\"",
-            program = env!("CARGO_BIN_EXE_schedctl"),
-        );
-        let mut command: Command = ctl.command_of("script");
-        command.env("SHELL", "/bin/sh").args(["-qec", &line, "/dev/null"]);
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let (mut output, keeping) = (child.stdout.take().unwrap(), seen.clone());
-        let reader = std::thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            while let Ok(count) = output.read(&mut bytes)
-                && count > 0
-            {
-                keeping.lock().unwrap().extend_from_slice(&bytes[..count]);
-            }
-        });
-        Self { keys: child.stdin.take(), child, seen, reader: Some(reader) }
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.seen.lock().unwrap()).into_owned()
-    }
-
-    /// How much was seen so far: what comes later is behind it.
-    fn length(&self) -> usize {
-        self.text().len()
-    }
-
-    #[track_caller]
-    fn wait_for(&self, text: &str) {
-        self.wait_after(0, text);
-    }
-
-    #[track_caller]
-    fn wait_after(&self, from: usize, text: &str) {
-        until(&format!("{text:?} is seen; {:?}", self.text()), LONG, || {
-            self.text().get(from..)?.contains(text).then_some(())
-        });
-    }
-
-    fn press(&mut self, keys: &str) {
-        let input = self.keys.as_mut().unwrap();
-        input.write_all(keys.as_bytes()).unwrap();
-        input.flush().unwrap();
-    }
-
-    fn number(&self) -> i32 {
-        let text = self.text();
-        text.split("number ").nth(1).and_then(|rest| rest.split('.').next()?.parse().ok()).unwrap()
-    }
-
-    /// Sends it a signal from elsewhere.
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_raw(self.number()).unwrap(), signal).unwrap();
-    }
-
-    /// The letter of its state as the kernel has it.
-    fn state(&self) -> String {
-        let line =
-            std::fs::read_to_string(format!("/proc/{}/stat", self.number())).unwrap_or_default();
-        line.rsplit(") ").next().unwrap_or_default().to_owned()
-    }
-
-    /// All that was seen, once it has ended with this code and left the terminal as it was.
-    #[track_caller]
-    fn end(mut self, code: i32) -> String {
-        self.wait_for(&format!("code {code}."));
-        drop(self.keys.take());
-        self.child.wait().unwrap();
-        self.reader.take().unwrap().join().unwrap();
-        let text = self.text();
-        assert!(text.contains("restored"), "{text:?}");
-        text
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 fn terminal(redis: &TestRedis) -> Schedctl {
     Schedctl::on(redis).env("TZ", "UTC").env("TERM", "xterm").env("LANG", "C.UTF-8")
@@ -131,7 +27,8 @@ fn a_watched_list_is_drawn_in_its_place_and_the_terminal_given_back() {
     let bench = Bench::start();
     bench.node.beat("");
     bench.add(&["--name", "a", "--in", "1h", "--", "x"]);
-    let mut session = Session::start(&terminal(&bench.redis), (80, 10), "list --watch=500ms");
+    let mut session =
+        TerminalSession::start(&terminal(&bench.redis), (80, 10), "list --watch=500ms");
     session.wait_for("1 job\u{1b}[K\u{1b}[J");
     let input =
         lines(0..20, |n| format!("{{\"name\": \"b{n:02}\", \"in\": \"2h\", \"shell\": \"x\"}}"));
@@ -144,12 +41,12 @@ fn a_watched_list_is_drawn_in_its_place_and_the_terminal_given_back() {
     assert!(before.contains("b04") && !before.contains("b05"), "{before:?}");
     assert!(!behind.contains("1 job"), "{behind:?}");
 
-    let session = Session::start(&terminal(&bench.redis), (80, 10), "list --watch");
+    let session = TerminalSession::start(&terminal(&bench.redis), (80, 10), "list --watch");
     session.wait_for("the first 6 jobs");
     session.signal(Signal::TERM);
     assert!(session.end(143).contains(LEAVE));
 
-    let session = Session::start(&terminal(&bench.redis), (80, 10), "list --watch");
+    let session = TerminalSession::start(&terminal(&bench.redis), (80, 10), "list --watch");
     session.wait_for("the first 6 jobs");
     session.signal(Signal::QUIT);
     assert!(session.end(131).contains(LEAVE));
@@ -159,7 +56,8 @@ fn a_watched_list_is_drawn_in_its_place_and_the_terminal_given_back() {
 fn a_stopped_watch_gives_the_terminal_back_and_takes_it_again_on_continue() {
     let bench = Bench::start();
     bench.add(&["--name", "a", "--in", "1h", "--", "x"]);
-    let mut session = Session::start(&terminal(&bench.redis), (80, 10), "list --watch=500ms");
+    let mut session =
+        TerminalSession::start(&terminal(&bench.redis), (80, 10), "list --watch=500ms");
     session.wait_for("1 job");
     session.signal(Signal::TSTP);
     session.wait_for(LEAVE);
@@ -177,7 +75,7 @@ fn a_watched_list_goes_on_when_redis_is_back() {
     let mut redis = TestRedis::durable();
     let ctl = terminal(&redis);
     ctl.run(&["add", "--name", "a", "--in", "1h", "--", "x"]).good();
-    let mut session = Session::start(&ctl, (80, 24), "list --watch=500ms");
+    let mut session = TerminalSession::start(&ctl, (80, 24), "list --watch=500ms");
     session.wait_for("1 job");
     let before = session.length();
     redis.kill9();
@@ -237,7 +135,7 @@ fn top_shows_what_is_due_runs_and_ended_and_its_keys_act() {
     bench.add(&["--name", "busy", "--in", "0s", "--", "x"]);
     let busy = bench.node.claim("busy");
 
-    let mut session = Session::start(&terminal(&bench.redis), (150, 40), "top");
+    let mut session = TerminalSession::start(&terminal(&bench.redis), (150, 40), "top");
     for word in ["nightly", &busy.run.to_string(), &ended.run.to_string(), "web-1", "default"] {
         session.wait_for(word);
     }
@@ -284,7 +182,7 @@ fn top_reports_a_job_whose_run_is_tried_again_as_list_does_and_cancels_that_run(
     let claim = bench.node.claim("again");
     bench.node.retry(&claim, std::time::Duration::from_secs(3_600), 7);
 
-    let mut session = Session::start(&terminal(&bench.redis), (150, 40), "top");
+    let mut session = TerminalSession::start(&terminal(&bench.redis), (150, 40), "top");
     session.wait_for("later");
     // What is tried again in an hour stands before what is due in two.
     let seen = session.text();
@@ -309,7 +207,7 @@ fn top_gives_the_terminal_back_whatever_ends_it() {
     for (signal, code) in
         signals.map(|(signal, code)| (Some(signal), code)).into_iter().chain([(None, 130)])
     {
-        let mut session = Session::start(&terminal(&bench.redis), (20, 6), "top");
+        let mut session = TerminalSession::start(&terminal(&bench.redis), (20, 6), "top");
         session.wait_for("nodes");
         match signal {
             Some(signal) => session.signal(signal),
@@ -325,7 +223,7 @@ fn top_says_that_redis_is_away_and_goes_on_when_it_is_back() {
     let mut redis = TestRedis::durable();
     let ctl = terminal(&redis);
     ctl.run(&["add", "--name", "nightly", "--in", "1h", "--", "x"]).good();
-    let mut session = Session::start(&ctl, (80, 24), "top");
+    let mut session = TerminalSession::start(&ctl, (80, 24), "top");
     session.wait_for("nightly");
     let before = session.length();
     redis.kill9();
@@ -350,7 +248,7 @@ fn top_without_a_terminal_is_refused_in_one_line() {
 #[test]
 fn a_bulk_add_that_is_broken_off_leaves_nothing_of_its_bar() {
     let bench = Bench::start();
-    let mut session = Session::start(&terminal(&bench.redis), (80, 10), "add --stdin");
+    let mut session = TerminalSession::start(&terminal(&bench.redis), (80, 10), "add --stdin");
     session.wait_for("number ");
     until("the bar is seen", LONG, || {
         session.press("{\"shell\": \"x\"}\n");

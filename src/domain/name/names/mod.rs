@@ -1,6 +1,7 @@
 //! Names and ids of jobs, runs, queues, groups and nodes.
 
 mod fence;
+mod name_json;
 mod name_types;
 mod notice_kind;
 mod run_id;

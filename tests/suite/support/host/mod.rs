@@ -1,4 +1,4 @@
-//! What a test needs of its host: programs, sockets, proxies, mounts and clocks.
+//! What a test needs of its host: programs, sockets, proxies, mounts, clocks and terminals.
 
 pub(crate) mod http_sink;
 pub(crate) mod notified;
@@ -6,3 +6,4 @@ pub(crate) mod program;
 pub(crate) mod proxy;
 pub(crate) mod silent_mount;
 pub(crate) mod stepped_clock;
+pub(crate) mod terminal_session;
