@@ -336,6 +336,7 @@ fn attempt_of(runner: &Runner, definition: &Definition, claim: &Claim) -> Attemp
         by_redis: (claim.claimed_at, BootInstant::now()),
         notice_facts: NoticeFacts::default(),
         parents: BTreeMap::new(),
+        trace: spec.traceparent,
         cwd: spec.cwd.clone(),
         process: spec.process.clone(),
         timeout: spec.timeout,

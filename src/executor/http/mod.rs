@@ -49,6 +49,8 @@ const IDLE: Duration = Duration::from_secs(4);
 const PING: Duration = Duration::from_secs(5);
 /// The header field of an answer that sets the time of the next run of the job.
 const NEXT: &str = "Schedd-Next";
+/// The header field with the trace of a request, by W3C Trace Context.
+const TRACE: HeaderName = HeaderName::from_static("traceparent");
 /// The header fields of Standard Webhooks. They are removed if a redirect changes the request to
 /// GET or leads to another origin.
 const WEBHOOK: [&str; 3] = ["webhook-id", "webhook-timestamp", "webhook-signature"];
@@ -395,6 +397,12 @@ fn headers(
         let is_json = serde_json::from_str::<serde::de::IgnoredAny>(&request.body).is_ok();
         let kind = if is_json { "application/json" } else { "text/plain; charset=utf-8" };
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    }
+    if let Some(trace) = attempt.trace
+        && !headers.contains_key(TRACE)
+        && let Ok(value) = HeaderValue::from_str(&trace.to_string())
+    {
+        headers.insert(TRACE, value);
     }
     let facts = [
         ("idempotency-key", attempt.run.to_string()),
