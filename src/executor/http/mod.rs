@@ -11,7 +11,7 @@ mod signing;
 use std::time::Duration;
 
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Method, Response, Url};
+use reqwest::{Client, ClientBuilder, Method, Response, Url};
 
 use super::attempt::{Attempt, Control};
 use super::credential_injection;
@@ -55,24 +55,31 @@ const TRACE: HeaderName = HeaderName::from_static("traceparent");
 /// GET or leads to another origin.
 const WEBHOOK: [&str; 3] = ["webhook-id", "webhook-timestamp", "webhook-signature"];
 
-/// Builds the client for all requests. The client uses the system's certificates. It uses no
+/// Builds the client for the requests of jobs.
+pub(super) fn client() -> Result<Client, reqwest::Error> {
+    http_client(|builder| builder.pool_idle_timeout(IDLE))
+}
+
+/// Builds a client with more `settings`. The client uses the system's certificates. It uses no
 /// proxies from the environment, and neither redirects nor retries by itself.
 ///
 /// On a host without certificates, `https` requests fail with an error about the missing
 /// certificates, and `http` requests work.
-pub(super) fn client() -> Result<Client, reqwest::Error> {
+pub fn http_client(
+    settings: impl Fn(ClientBuilder) -> ClientBuilder,
+) -> Result<Client, reqwest::Error> {
     // The call fails if the process already has a TLS crypto provider, which is then used instead.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = || {
-        Client::builder()
+        let builder = Client::builder()
             .no_proxy()
             .user_agent(concat!("schedd/", env!("CARGO_PKG_VERSION")))
             .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .pool_idle_timeout(IDLE)
+            .retry(reqwest::retry::never());
+        settings(builder)
     };
     builder().build().or_else(|error| {
-        tracing::warn!(%error, "This host has no system certificates, so https requests of jobs will fail. Install ca-certificates.");
+        tracing::warn!(%error, "This host has no system certificates, so https requests will fail. Install ca-certificates.");
         builder().tls_certs_only([]).build()
     })
 }
