@@ -12,6 +12,10 @@ test:
 api-test:
     ./script/api-test
 
+# Checks the traces of runs, with a schedd that has the feature otel.
+otel-test *args:
+    ./script/otel-test {{args}}
+
 # Hurts real nodes and holds what their jobs did against the promises.
 chaos *args:
     ./script/chaos {{args}}

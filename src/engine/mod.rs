@@ -13,6 +13,7 @@
 //! - [`recovery`] detects data loss and restores runs from the journal of the node.
 //! - [`status`] has the state of the node: its events, outages and suspensions, and the steps of
 //!   Redis' clock.
+//! - [`traces`] sends the spans of runs to an OpenTelemetry collector.
 //! - [`explanation`] reads the facts for `explain`.
 //!
 //! `node.rs` starts and stops a node, and `node_parts.rs` gives each loop the handles that it uses.
@@ -33,6 +34,7 @@ pub mod planning;
 pub mod recovery;
 mod settings;
 mod status;
+mod traces;
 mod wakeups;
 
 pub use dispatch::definition::{Definition, DefinitionError};

@@ -26,6 +26,7 @@ use super::recovery::journal::Journal;
 use super::settings::EngineSettings;
 use super::status::node_status::StatusView;
 use super::status::note_writer;
+use super::traces::LAST_SPANS;
 use crate::config::Config;
 use crate::domain::time::zone::Zone;
 use crate::executor::{Execute, StopReason};
@@ -145,6 +146,7 @@ impl Engine {
             ABORT_SLACK,
             LAST_RELEASE,
             LAST_NOTES,
+            LAST_SPANS,
         ];
         stages.into_iter().fold(Duration::ZERO, Duration::saturating_add)
     }
@@ -186,6 +188,7 @@ impl Engine {
             );
         }
         self.parts.loss_watch.journal().close().await;
+        self.parts.node.traces.stop().await;
     }
 
     async fn drain(&self, urgent: impl Future<Output = ()>) {

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use super::settings::EngineSettings;
 use super::status::node_counters::NodeCounters;
 use super::status::outage_log::OutageLog;
+use super::traces::Traces;
 use super::wakeups::Wakeups;
 use crate::store::Store;
 
@@ -16,6 +17,7 @@ pub(crate) struct NodeContext {
     pub(crate) wakeups: Wakeups,
     /// The counters for monitoring.
     pub(crate) counters: NodeCounters,
+    pub(crate) traces: Traces,
     phase: Mutex<Phase>,
 }
 
@@ -44,12 +46,14 @@ impl Phase {
 
 impl NodeContext {
     pub(crate) fn new(store: Store, settings: EngineSettings) -> Self {
+        let traces = Traces::from_env(&store, &settings.node);
         Self {
             store,
             settings,
             outage_log: OutageLog::default(),
             wakeups: Wakeups::default(),
             counters: NodeCounters::default(),
+            traces,
             phase: Mutex::default(),
         }
     }

@@ -32,6 +32,8 @@ impl Account {
         ];
         // Programs that run as another user expect LOGNAME.
         let login = attempt.process.user.as_ref().map(|_| ("LOGNAME", self.user.clone()));
+        // The standard name: https://opentelemetry.io/docs/specs/otel/context/env-carriers/
+        let trace = attempt.trace.map(|trace| ("TRACEPARENT", trace.to_string()));
         let facts = [
             ("SCHEDD_JOB", attempt.run.job().to_string()),
             ("SCHEDD_RUN_ID", attempt.run.to_string()),
@@ -47,6 +49,7 @@ impl Account {
             basis
                 .into_iter()
                 .chain(login)
+                .chain(trace)
                 .map(named)
                 .chain(own)
                 .chain(attempt.notice_facts.variables.clone())

@@ -42,7 +42,7 @@ use shortage::Shortage;
 pub use account::MayRunAs;
 pub use attempt::{Attempt, Control, NoticeFacts, StopReason};
 pub use execute::{Execute, ExecutorAbilities};
-pub use http::wait_asked;
+pub use http::{http_client, wait_asked};
 pub use output::{Chunk, ExcerptStream, Output, OutputBuffer};
 pub use result_file::ResultDirectory;
 

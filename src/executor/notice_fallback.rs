@@ -196,6 +196,7 @@ mod tests {
             env_files: Vec::new(),
             notice_facts: NoticeFacts::default(),
             parents: BTreeMap::new(),
+            trace: None,
             webhook_secrets: Vec::new(),
             by_redis: (UnixMillis::EPOCH, BootInstant::now()),
             cwd: Some(PathBuf::from("/missing")),

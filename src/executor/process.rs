@@ -207,6 +207,7 @@ mod tests {
             env_files: Vec::new(),
             notice_facts: crate::executor::attempt::NoticeFacts::default(),
             parents: std::collections::BTreeMap::new(),
+            trace: None,
             webhook_secrets: Vec::new(),
             by_redis: (
                 crate::domain::time::unix_millis::UnixMillis::EPOCH,

@@ -73,7 +73,7 @@ async fn change(
     body: Option<&[u8]>,
 ) -> Result<Response, ApiProblem> {
     if route.action == RouteAction::AddJob {
-        return single_job::add_job(state, store.clone(), body).await;
+        return single_job::add_job(state, store.clone(), &parts.headers, body).await;
     }
     let given = match body {
         Some(body) => GivenParameters::of_body(route, &request_body::parsed(body)?)?,

@@ -1,8 +1,9 @@
-//! `POST /v1/jobs`: adds the job in the body.
+//! `POST /v1/jobs`: adds the job in the body. A job that runs once belongs to the trace of the
+//! request.
 
 use std::io::Cursor;
 
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde_json::{Value, json};
 
@@ -13,12 +14,19 @@ use crate::api::api_state::ApiState;
 use crate::cli::embedded::output_pieces::{OutputForm, VerbStream, output_pieces};
 use crate::cli::embedded::{CliFailure, Console, JobLines, ResultForm, add_from};
 use crate::config;
+use crate::config::NamedJob;
+use crate::domain::run::trace_context::TraceContext;
+use crate::domain::schedule::schedule_form::Schedule;
 use crate::store::Store;
+
+/// The header with the trace of a request.
+const TRACE: &str = "traceparent";
 
 /// Adds the job in `body`: the keys of `[jobs.X]`, `name`, `in`, `replace` and `if_absent`.
 pub(super) async fn add_job(
     state: &ApiState,
     store: Store,
+    headers: &HeaderMap,
     body: Option<&[u8]>,
 ) -> Result<Response, ApiProblem> {
     let body = body.ok_or_else(|| {
@@ -41,12 +49,19 @@ pub(super) async fn add_job(
     let (replaces, if_absent) = (flag("replace")?, flag("if_absent")?);
     // A line break in JSON stands only between two words. The text of the body is used as it is,
     // so that a key that it has twice is found.
-    let line = if replaces || if_absent {
-        Value::Object(members).to_string()
+    let mut line = if replaces || if_absent {
+        json!(members).to_string()
     } else {
         String::from_utf8_lossy(body).replace(['\n', '\r'], " ")
     };
-    config::job_from_json(&line, &state.host_zone).map_err(|problems| faulty(&problems))?;
+    let job =
+        config::job_from_json(&line, &state.host_zone).map_err(|problems| faulty(&problems))?;
+    if let Some(trace) =
+        trace_of(headers).filter(|_| is_once(&job) && job.spec.traceparent.is_none())
+    {
+        members.insert(TRACE.to_owned(), trace.to_string().into());
+        line = json!(members).to_string();
+    }
     let lines = JobLines {
         input: Box::new(Cursor::new(line.into_bytes())),
         replaces,
@@ -73,6 +88,20 @@ pub(super) async fn add_job(
     }
     let status = if result["result"] == "created" { StatusCode::CREATED } else { StatusCode::OK };
     Ok(json_response(status, &result))
+}
+
+/// Returns the trace of a request. A header that is missing, repeated or faulty is no trace, as W3C
+/// Trace Context requires.
+fn trace_of(headers: &HeaderMap) -> Option<TraceContext> {
+    let mut values = headers.get_all(TRACE).iter();
+    let value = values.next().filter(|_| values.next().is_none())?;
+    value.to_str().ok()?.parse().ok()
+}
+
+/// Returns true if the job runs once. The later runs of a recurring job are no effect of the request
+/// that added the job.
+fn is_once(job: &NamedJob) -> bool {
+    job.start_in.is_some() || matches!(job.spec.schedule, Schedule::At(_))
 }
 
 /// Returns the problem of a definition with these faults.

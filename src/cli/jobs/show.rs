@@ -91,7 +91,7 @@ pub(crate) async fn show(
         Ok(name) => name.find(&store).await?,
         Err(job) => only_run_of(&store, &job).await?,
     };
-    show_target(&store, &target, console).await
+    Box::pin(show_target(&store, &target, console)).await
 }
 
 /// Prints everything known about a job or a run. Returns the exit code.

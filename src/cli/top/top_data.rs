@@ -86,7 +86,7 @@ async fn read_detail(
                 .map_or_else(Vec::new, |queue| queue_lines(queue, now)));
         }
     };
-    show_target(store, &target, console).await?;
+    Box::pin(show_target(store, &target, console)).await?;
     let mut lines: Vec<String> = console.take_page().lines().map(one_line).collect();
     if let TopSubject::Run(run) = subject {
         lines.push(String::new());

@@ -61,7 +61,7 @@ pub enum TableForm {
 /// on a zone and names no zone.
 pub fn file_keys(spec: &JobSpec, kept_zone: &ZoneName) -> Map<String, Value> {
     let mut spec = spec.clone();
-    spec.unique = None;
+    (spec.unique, spec.traceparent) = (None, None);
     let has_days = !spec.shape.exclude.is_empty() || spec.shape.only_on.is_some();
     if spec.tz.is_none() && (spec.schedule.goes_by_clocks() || has_days) {
         spec.tz = Some(kept_zone.clone());
@@ -83,6 +83,10 @@ pub fn job_table(name: &JobName, spec: &JobSpec, kept_zone: &ZoneName, form: Tab
             "# unique key {}: a jobs file cannot have a unique key",
             toml_string(unique.key.as_str())
         );
+    }
+    if let Some(traceparent) = &spec.traceparent {
+        let _ =
+            writeln!(text, "# traceparent {traceparent}: a jobs file cannot have a traceparent");
     }
     match form {
         TableForm::Table => text,

@@ -26,13 +26,15 @@ use crate::config::key::key_kind::{
     Custom, FlagKind, InstantKind, IntegerKind, Maybe, WordKind, as_duration, as_list, as_path,
     as_text, parsed,
 };
+use crate::config::key::origin::{Origin, Reading};
 use crate::config::key::table_key::{TableKey, given, key};
 use crate::config::schedule::compile_clock_changes::{compile_clock_changes, write_clock_changes};
 use crate::config::schedule::compile_shape::{LATE, compile_days, compile_only_on, shift};
-use crate::config::syntax::reader::DurationBounds;
+use crate::config::syntax::reader::{DurationBounds, Spot};
 use crate::domain::job::job_spec::{Delivery, JobSpec};
 use crate::domain::job::notice::NoticeKind;
 use crate::domain::queue::gate::{PerKey, SharedKey};
+use crate::domain::run::trace_context::TraceContext;
 use crate::domain::schedule::day_sets::DaySet;
 
 const TIMEOUT: DurationBounds =
@@ -53,13 +55,26 @@ macro_rules! notice_key {
     };
 }
 
-/// The keys of a job's schedule that `[defaults]` may not have.
+/// The keys of a job's schedule and of its trace, which `[defaults]` may not have.
 pub(crate) const OWN: &[TableKey<JobSpec>] = &[
     given(key!("anchor", shape.anchor, Maybe(InstantKind))),
     given(key!("start", shape.start, Maybe(InstantKind))),
     given(key!("end", shape.end, Maybe(InstantKind))),
     given(key!("max_runs", shape.max_runs, Maybe(IntegerKind(1..=1_000_000)))),
+    given(key!("traceparent", traceparent, Maybe(Custom(compile_traceparent, as_text)))),
 ];
+
+/// Compiles the trace of an added job. A jobs file cannot have a trace, because no request adds its
+/// jobs.
+fn compile_traceparent(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<TraceContext> {
+    if let Origin::File { .. } = reading.origin {
+        let message = "traceparent is only for schedctl add, because it names the trace of the \
+                       request that adds the job: remove the key";
+        spot.fault(reading.problems, message);
+        return None;
+    }
+    spot.parsed(TraceContext::EXAMPLE, reading.problems)
+}
 
 /// The keys of a job's rules, which are also the keys of `[defaults]`.
 pub(crate) const RULES: &[TableKey<JobSpec>] = &[

@@ -18,6 +18,7 @@ use crate::domain::job::unique_rule::{Second, Unique};
 use crate::domain::queue::gate::PerKey;
 use crate::domain::queue::lane::Priority;
 use crate::domain::queue::rate::Rate;
+use crate::domain::run::trace_context::TraceContext;
 use crate::domain::schedule::chain::parents::{ParentRule, Parents};
 use crate::domain::schedule::clock_changes::{ClockChanges, Fold, Gap};
 use crate::domain::schedule::day_sets::{DayItem, DaySet};
@@ -391,7 +392,8 @@ prop_compose! {
             log_output,
             cwd: cwd.map(Into::into), process, ..plain
         };
-        JobSpec { unique, ..spec }
+        let traceparent = fold.map(|_| TraceContext::recorded(late_after.as_nanos(), 1));
+        JobSpec { unique, traceparent, ..spec }
     }
 }
 

@@ -40,7 +40,7 @@ proptest! {
     #[test]
     fn any_job_a_line_can_say_is_exported_as_a_file_that_says_the_same(spec in specs()) {
         let mut spec = spec;
-        spec.unique = None;
+        (spec.unique, spec.traceparent) = (None, None);
         // A schedule that ignores clock changes may not have `dst`, in a file or in a line.
         if !spec.schedule.goes_by_clocks() {
             spec.dst = ClockChanges::default();
@@ -82,6 +82,14 @@ fn a_job_without_a_zone_is_exported_with_the_one_kept_with_it_where_that_matters
         "{unique}"
     );
     good(&unique);
+    let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let traced = table(&format!(r#"{{"shell": "x", "traceparent": "{trace}"}}"#));
+    assert!(
+        traced
+            .ends_with(&format!("# traceparent {trace}: a jobs file cannot have a traceparent\n")),
+        "{traced}"
+    );
+    good(&traced);
 }
 
 #[test]

@@ -19,6 +19,7 @@ use crate::domain::name::names::{GroupName, JobName, Label, NodeName, NoticeKind
 use crate::domain::name::tag_filter::Tags;
 use crate::domain::queue::gate::{Gate, PerKey, SharedKey};
 use crate::domain::queue::lane::{Lane, Priority};
+use crate::domain::run::trace_context::TraceContext;
 use crate::domain::schedule::clock_changes::ClockChanges;
 use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::schedule::schedule_modifiers::Shape;
@@ -81,6 +82,8 @@ pub struct JobSpec {
     pub done_check: Option<DoneCheck>,
     /// The unique key of the job, and the rule for a second add with this key.
     pub unique: Option<Unique>,
+    /// The trace of the request that added the job. The runs of the job belong to this trace.
+    pub traceparent: Option<TraceContext>,
     /// The action that delivers each kind of notification about the job's runs.
     pub notices: BTreeMap<NoticeKind, Action>,
     /// The URL of a monitoring service for pings, in the form of healthchecks.io. `{job}` in the
@@ -285,6 +288,7 @@ impl JobSpec {
             delivery: Delivery::AtLeastOnce,
             done_check: None,
             unique: None,
+            traceparent: None,
             notices: BTreeMap::new(),
             ping_url: None,
             must_start_within: None,

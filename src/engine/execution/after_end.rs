@@ -1,5 +1,5 @@
 //! The steps that follow when Redis has answered to the end of an attempt: journal, counters, log,
-//! history, notices and backfill.
+//! trace, history, notices and backfill.
 //!
 //! Invariant: a failed step delays no run. The janitor, or the next start of the node, repeats the
 //! work of the step.
@@ -13,12 +13,13 @@ use super::late_results::{AttemptEnd, ended};
 use super::verdict::AttemptVerdict;
 use crate::domain::name::names::RunKind;
 use crate::domain::run::run_state::{AttemptOutcome, RunState};
+use crate::engine::dispatch::definition::Definition;
 use crate::engine::maintenance::retained_bounds::{Retention, bounds_of};
 use crate::engine::node_context::NodeContext;
 use crate::engine::notification::notice_cleanup;
 use crate::engine::planning::backfill_plan;
 use crate::engine::recovery::journal::{Journal, JournalLine};
-use crate::store::{Claim, FinishReply, Verdict};
+use crate::store::{Claim, FinishReply, RunRecord, Verdict};
 
 /// The number of runs by which a job's history may exceed its limit before it is trimmed at once.
 const HISTORY_SLACK: usize = 50;
@@ -26,6 +27,7 @@ const HISTORY_SLACK: usize = 50;
 /// An attempt whose end Redis has answered, with the handles that the steps after the end use.
 pub(super) struct EndedAttempt<'a> {
     pub(super) node: &'a NodeContext,
+    pub(super) definition: &'a Definition,
     pub(super) journal: &'a Journal,
     pub(super) retention: &'a Retention,
     pub(super) claim: &'a Claim,
@@ -40,8 +42,15 @@ pub(super) struct EndedAttempt<'a> {
 type AfterEnd = for<'a> fn(&'a EndedAttempt<'a>) -> BoxFuture<'a, ()>;
 
 /// The steps after the end of an attempt, in their order.
-const STEPS: [AfterEnd; 6] =
-    [note_in_journal, count_end, log_end, trim_history, forget_notices, advance_backfill];
+const STEPS: [AfterEnd; 7] = [
+    note_in_journal,
+    count_end,
+    log_end,
+    send_span,
+    trim_history,
+    forget_notices,
+    advance_backfill,
+];
 
 /// Takes all `STEPS` after the end of an attempt, in their order.
 pub(super) async fn run_steps(run: &EndedAttempt<'_>) {
@@ -105,6 +114,27 @@ fn count_end<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
 /// Logs the end of the attempt.
 fn log_end<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
     Box::pin(async move { report(run.outcome, run.decision, run.reply, run.end.took) })
+}
+
+/// Sends the span of the run if it has ended for good.
+fn send_span<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
+    Box::pin(async move {
+        let Some(state) = run.ended_in() else { return };
+        let EndedAttempt { node, claim, outcome, end, .. } = run;
+        node.traces.run_ended(Some(run.definition), || RunRecord {
+            state,
+            attempt: claim.attempt,
+            node: Some(node.settings.node.to_string()),
+            started_at: Some(claim.claimed_at),
+            finished_at: Some(end.at),
+            reason: Some(run.decision.reason.clone()).filter(|reason| !reason.is_empty()),
+            exit_code: outcome.exit_code,
+            signal: outcome.signal,
+            http_status: outcome.http_status,
+            error: outcome.error.clone(),
+            ..RunRecord::planted(claim.run.clone(), claim.lane.clone())
+        });
+    })
 }
 
 /// Asks the janitor to trim the history of a job if it exceeds its limit by more than

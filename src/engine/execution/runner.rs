@@ -152,6 +152,7 @@ impl ClaimedAttempt {
         let reply = self.record_end(facts, next, output.as_ref(), &mut handle).await;
         let ended_run = EndedAttempt {
             node: &runner.node,
+            definition,
             journal: runner.loss_watch.journal(),
             retention: &runner.retention,
             claim,
@@ -336,6 +337,7 @@ fn attempt_of(runner: &Runner, definition: &Definition, claim: &Claim) -> Attemp
         by_redis: (claim.claimed_at, BootInstant::now()),
         notice_facts: NoticeFacts::default(),
         parents: BTreeMap::new(),
+        trace: runner.node.traces.context_of(&claim.run, spec.traceparent),
         cwd: spec.cwd.clone(),
         process: spec.process.clone(),
         timeout: spec.timeout,

@@ -317,7 +317,8 @@ async fn recover(
     let job_lane = job.as_ref().map_or_else(|| record.lane.clone(), |job| job.lane.clone());
     // The delivery (at-least-once or at-most-once) comes from the record of the run. An edit of the
     // job does not change the delivery of a run that has begun.
-    let delivery = job.and_then(|job| Definition::of(job).ok()).map(|_| record.delivery);
+    let definition = job.and_then(|job| Definition::of(job).ok());
+    let delivery = definition.as_ref().map(|_| record.delivery);
     #[cfg(feature = "mutants")]
     let delivery = crate::store::server::mutants::reaped_as(delivery);
     let (verdict, reason) = decide(&record, delivery);
@@ -340,6 +341,11 @@ async fn recover(
             reaper.node.counters.run_recovered();
             reaper.node.counters.runs_ended(record.lane.queue(), state, 1);
             note_end(reaper, lease, &record, &recovery);
+            reaper.node.traces.run_ended(definition.as_ref(), || RunRecord {
+                state,
+                reason: Some(recovery.reason.clone()),
+                ..record.clone()
+            });
             warn!(run = %lease.run, fence = %lease.fence, node, "The run was ended, because its node stopped renewing its lease: {}.", recovery.reason);
         }
         RecoverReply::Alive => {

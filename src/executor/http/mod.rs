@@ -11,7 +11,7 @@ mod signing;
 use std::time::Duration;
 
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Method, Response, Url};
+use reqwest::{Client, ClientBuilder, Method, Response, Url};
 
 use super::attempt::{Attempt, Control};
 use super::credential_injection;
@@ -49,28 +49,37 @@ const IDLE: Duration = Duration::from_secs(4);
 const PING: Duration = Duration::from_secs(5);
 /// The header field of an answer that sets the time of the next run of the job.
 const NEXT: &str = "Schedd-Next";
+/// The header field with the trace of a request, by W3C Trace Context.
+const TRACE: HeaderName = HeaderName::from_static("traceparent");
 /// The header fields of Standard Webhooks. They are removed if a redirect changes the request to
 /// GET or leads to another origin.
 const WEBHOOK: [&str; 3] = ["webhook-id", "webhook-timestamp", "webhook-signature"];
 
-/// Builds the client for all requests. The client uses the system's certificates. It uses no
+/// Builds the client for the requests of jobs.
+pub(super) fn client() -> Result<Client, reqwest::Error> {
+    http_client(|builder| builder.pool_idle_timeout(IDLE))
+}
+
+/// Builds a client with more `settings`. The client uses the system's certificates. It uses no
 /// proxies from the environment, and neither redirects nor retries by itself.
 ///
 /// On a host without certificates, `https` requests fail with an error about the missing
 /// certificates, and `http` requests work.
-pub(super) fn client() -> Result<Client, reqwest::Error> {
+pub fn http_client(
+    settings: impl Fn(ClientBuilder) -> ClientBuilder,
+) -> Result<Client, reqwest::Error> {
     // The call fails if the process already has a TLS crypto provider, which is then used instead.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = || {
-        Client::builder()
+        let builder = Client::builder()
             .no_proxy()
             .user_agent(concat!("schedd/", env!("CARGO_PKG_VERSION")))
             .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .pool_idle_timeout(IDLE)
+            .retry(reqwest::retry::never());
+        settings(builder)
     };
     builder().build().or_else(|error| {
-        tracing::warn!(%error, "This host has no system certificates, so https requests of jobs will fail. Install ca-certificates.");
+        tracing::warn!(%error, "This host has no system certificates, so https requests will fail. Install ca-certificates.");
         builder().tls_certs_only([]).build()
     })
 }
@@ -395,6 +404,12 @@ fn headers(
         let is_json = serde_json::from_str::<serde::de::IgnoredAny>(&request.body).is_ok();
         let kind = if is_json { "application/json" } else { "text/plain; charset=utf-8" };
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    }
+    if let Some(trace) = attempt.trace
+        && !headers.contains_key(TRACE)
+        && let Ok(value) = HeaderValue::from_str(&trace.to_string())
+    {
+        headers.insert(TRACE, value);
     }
     let facts = [
         ("idempotency-key", attempt.run.to_string()),

@@ -120,3 +120,36 @@ fn a_repeated_request_with_a_key_gets_the_first_answer() {
     );
     assert_eq!(scene.ctl("admin").run(&["doctor", "--json"]).json()["findings"], json!([]));
 }
+
+#[test]
+fn a_one_shot_belongs_to_the_trace_of_its_request_unless_its_body_names_one() {
+    let scene = ApiScene::start(DEFINING, "");
+    let trace = |number: u8| format!("00-{number:032x}-00f067aa0ba902b7-01");
+    let mut count = 0;
+    let mut added = |headers: &[String], keys: &str| {
+        count += 1;
+        let mut all = vec![("Content-Type", "application/json")];
+        all.extend(headers.iter().map(|value| ("Traceparent", value.as_str())));
+        let body = format!("{{\"name\": \"t{count}\", \"shell\": \"true\"{keys}}}");
+        scene.probe.send("admin", "POST", "/v1/jobs", &all, body.as_bytes()).of(201);
+        let shown = scene.get("admin", &format!("/v1/jobs/t{count}")).of(200);
+        shown["definition"].get("traceparent").cloned()
+    };
+    let own = format!(", \"in\": \"1h\", \"traceparent\": \"{}\"", trace(9));
+    assert_eq!(added(&[trace(1)], ", \"in\": \"1h\""), Some(json!(trace(1))));
+    assert_eq!(
+        added(&[trace(2)], ", \"at\": \"2099-01-01T00:00:00Z\", \"if_absent\": true"),
+        Some(json!(trace(2)))
+    );
+    assert_eq!(added(&[trace(1)], &own), Some(json!(trace(9))));
+    // W3C: a faulty or repeated header is ignored.
+    assert_eq!(added(&[trace(1).to_uppercase().replace('F', "G")], ", \"in\": \"1h\""), None);
+    assert_eq!(added(&[trace(1), trace(2)], ", \"in\": \"1h\""), None);
+    // The runs of a recurring job are no effect of one request.
+    assert_eq!(added(&[trace(1)], ", \"cron\": \"0 0 1 1 *\""), None);
+    assert_eq!(added(&[], &own), Some(json!(trace(9))));
+    let bad = "{\"in\": \"1h\", \"shell\": \"true\", \"traceparent\": \"00-x\"}";
+    let problem = scene.post("admin", "/v1/jobs", bad).problem(422, "invalid");
+    let fault = &problem["errors"][0];
+    assert_eq!((&fault["path"], &fault["found"]), (&json!("traceparent"), &json!("\"00-x\"")));
+}

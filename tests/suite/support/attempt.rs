@@ -129,6 +129,7 @@ pub(crate) fn attempt(action: Action) -> Attempt {
         env_files: Vec::new(),
         notice_facts: schedd::executor::NoticeFacts::default(),
         parents: BTreeMap::new(),
+        trace: None,
         webhook_secrets: Vec::new(),
         by_redis: (UnixMillis::new(due).unwrap(), BootInstant::now()),
         cwd: Some(PathBuf::from("/")),

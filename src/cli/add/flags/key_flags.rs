@@ -138,6 +138,9 @@ pub(crate) const KEY_FLAGS: &[KeyFlag] = flags! {
         "nice" => "limits.nice", Whole, "N";
         /// File mode creation mask (umask) of the command, in octal [default: 0022]
         "umask" => "umask", Text, "MASK";
+        /// Trace of the runs, as W3C Trace Context writes it; the run gets it as the variable
+        /// TRACEPARENT or the header traceparent
+        "traceparent" => "traceparent", Text, "TRACEPARENT";
         /// Standard input of the command, or @FILE for the content of a file [default: empty]
         "stdin-text" => "stdin", Content, "TEXT|@FILE";
         /// Shell that runs the line of --shell with -c [default: /bin/sh]

@@ -19,7 +19,7 @@ use crate::engine::dispatch::dispatcher::run_hints::RunHints;
 use crate::engine::planning::passed_ranges;
 use crate::keeper::BootInstant;
 use crate::store::{
-    SkipOrder, SkipReply, SpreadOrder, SpreadReply, SpreadWindow, StoreError, Successor,
+    RunRecord, SkipOrder, SkipReply, SpreadOrder, SpreadReply, SpreadWindow, StoreError, Successor,
 };
 
 /// The most missed runs that one call adds to the due set with spread start times.
@@ -68,6 +68,12 @@ impl Claimer {
             SkipReply::Skipped => {
                 let queue = definition.record.lane.queue();
                 self.node.counters.runs_ended(queue, RunState::Skipped, count);
+                self.node.traces.run_ended(Some(definition), || RunRecord {
+                    state: RunState::Skipped,
+                    finished_at: Some(now),
+                    skipped: Some((last, count)),
+                    ..RunRecord::planted(run.clone(), definition.record.lane.clone())
+                });
                 warn!(job = %run.job(), from = %run.due(), to = %last, count, "Missed occurrences of the job were skipped.");
                 Dealt::Done
             }

@@ -35,7 +35,7 @@ use crate::engine::node_context::NodeContext;
 use crate::engine::status::node_counters::ClaimOutcome;
 use crate::engine::status::node_health::NodeHealth;
 use crate::keeper::BootInstant;
-use crate::store::{Blocking, ClaimOrder, ClaimReply, Claimant, DueEntry, StoreError};
+use crate::store::{Blocking, ClaimOrder, ClaimReply, Claimant, DueEntry, RunRecord, StoreError};
 
 /// The part of dispatch that decides about due runs and claims those that are to start.
 pub(crate) struct Claimer {
@@ -112,7 +112,7 @@ impl Claimer {
             if matches!(reply, ClaimReply::Claimed(_) | ClaimReply::Blocked(_)) {
                 leftovers.unlisted.extend(gated_entry_of_once(&planned.definition, &lane));
             }
-            self.count(&lane, &reply);
+            self.count(&lane, &planned, &reply, now);
             self.receive(planned, reply, sent, hints, report, &mut leftovers);
         }
         self.unlist_job_gates(&lane, &leftovers.unlisted).await;
@@ -125,8 +125,9 @@ impl Claimer {
         Ok(())
     }
 
-    /// Counts the reply of Redis to the claim of one run of `lane`, and the run if it has ended.
-    fn count(&self, lane: &Lane, reply: &ClaimReply) {
+    /// Counts the reply of Redis to the claim of one run of `lane` at `now`. If the run has ended,
+    /// counts the run and sends its span.
+    fn count(&self, lane: &Lane, planned: &Planned, reply: &ClaimReply, now: UnixMillis) {
         let outcome = match reply {
             ClaimReply::Claimed(_) => ClaimOutcome::Claimed,
             ClaimReply::Blocked(_) => ClaimOutcome::Blocked,
@@ -151,6 +152,11 @@ impl Claimer {
             _ => return,
         };
         self.node.counters.runs_ended(lane.queue(), ended_in, 1);
+        self.node.traces.run_ended(Some(&planned.definition), || RunRecord {
+            state: ended_in,
+            finished_at: Some(now),
+            ..RunRecord::planted(planned.due_run.run.clone(), lane.clone())
+        });
     }
 
     /// Handles the reply of Redis to the claim of one run. Must not wait or fail, because later

@@ -44,6 +44,13 @@ fn what_cannot_be_meant_is_refused_in_one_line_before_redis_is_asked() {
             &["--cron", "@rebot", "--", "x"],
             &["\"@rebot\" at character 1 is not a known word", "@reboot"],
         ),
+        (
+            &["--traceparent", "00-0-0-01", "--", "x"],
+            &[
+                "--traceparent: found \"00-0-0-01\", wanted a W3C traceparent with 32, 16 and 2",
+                "such as \"00-4bf9",
+            ],
+        ),
         (&["--queue", "@web", "--", "x"], &["--queue", "a name without @"]),
         (&["--cron", "0 0 * * MON#6", "--", "x"], &["MON#6"]),
         (

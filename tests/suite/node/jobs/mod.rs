@@ -13,3 +13,4 @@ pub(crate) mod rebooting;
 pub(crate) mod reloading;
 pub(crate) mod retrying;
 pub(crate) mod shaping;
+mod tracing;
