@@ -60,7 +60,7 @@ pub(crate) async fn run(
 fn words_to_send(mut words: impl Iterator<Item = String>) -> Result<Vec<String>, CliFailure> {
     const OF_API: [&str; 2] = ["--api", "--token-file"];
     /// The flags of `add` whose value may be the name of a file.
-    const FILE_FLAGS: [&str; 2] = ["body", "stdin-text"];
+    const FILE_FLAGS: [&str; 2] = ["--body", "--stdin-text"];
     let mut sent = Vec::new();
     while let Some(word) = words.next() {
         if word == "--" {
@@ -76,7 +76,7 @@ fn words_to_send(mut words: impl Iterator<Item = String>) -> Result<Vec<String>,
             }
             continue;
         }
-        if FILE_FLAGS.contains(&flag.trim_start_matches("--")) {
+        if FILE_FLAGS.contains(&flag) {
             let text = value.map(str::to_owned).or_else(|| words.next()).unwrap_or_default();
             let text = match text.strip_prefix('@') {
                 None => text,
@@ -109,3 +109,6 @@ mod tests {
         assert_eq!(sent("add --in 1s -- x --api y"), "add --in 1s -- x --api y");
     }
 }
+        assert_eq!(sent("show body --json"), "show body --json");
+        assert_eq!(sent("pause body=1 stdin-text"), "pause body=1 stdin-text");
+        assert_eq!(sent("add --body x --stdin-text=y"), "add --body=x --stdin-text=y");

@@ -13,6 +13,7 @@ fn verbs_print_and_end_as_with_a_redis() {
     for words in [
         &["show", "b"][..],
         &["show", "nothing"],
+        &["show", "body"],
         &["list", "--json"],
         &["list", "--no-headers"],
         &["next", "b", "-n", "2"],
