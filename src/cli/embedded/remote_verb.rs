@@ -22,7 +22,8 @@ pub(crate) struct RemoteVerb {
     pub(crate) is_brief: bool,
     /// The name of the sender's time zone.
     pub(crate) zone: String,
-    /// The content of each jobs file that the verb reads, by its path in the words.
+    /// The content of each jobs file that the verb reads, by its path in the words, and of each
+    /// iCalendar file that the jobs file names.
     pub(crate) files: BTreeMap<String, String>,
 }
 

@@ -14,6 +14,7 @@ use super::failure::CliFailure;
 use super::render::Console;
 use super::top::{TopSource, show_screen};
 use super::verbs::{CliArgs, Verb};
+use crate::config;
 use api_client::ApiClient;
 
 /// Returns the address of the API that the flags or the environment name, if the verb goes there.
@@ -40,6 +41,12 @@ pub(crate) async fn run(
         let text = std::fs::read_to_string(&path).map_err(|error| {
             CliFailure::Config(vec![format!("{path}: the file cannot be read: {error}")])
         })?;
+        let (calendars, warnings) = config::calendars_of(&text, &path)
+            .map_err(|problem| CliFailure::Config(vec![problem]))?;
+        for warning in warnings {
+            console.warn(&format!("{path}: {warning}"));
+        }
+        remote.files.extend(calendars);
         remote.files.insert(path, text);
     }
     let reads_input = matches!(&args.verb, Verb::Add(args) if args.reads_lines());
@@ -52,7 +59,7 @@ pub(crate) async fn run(
 fn words_to_send(mut words: impl Iterator<Item = String>) -> Result<Vec<String>, CliFailure> {
     const OF_API: [&str; 2] = ["--api", "--token-file"];
     /// The flags of `add` whose value may be the name of a file.
-    const FILE_FLAGS: [&str; 2] = ["body", "stdin-text"];
+    const FILE_FLAGS: [&str; 2] = ["--body", "--stdin-text"];
     let mut sent = Vec::new();
     while let Some(word) = words.next() {
         if word == "--" {
@@ -68,7 +75,7 @@ fn words_to_send(mut words: impl Iterator<Item = String>) -> Result<Vec<String>,
             }
             continue;
         }
-        if FILE_FLAGS.contains(&flag.trim_start_matches("--")) {
+        if FILE_FLAGS.contains(&flag) {
             let text = value.map(str::to_owned).or_else(|| words.next()).unwrap_or_default();
             let text = match text.strip_prefix('@') {
                 None => text,
@@ -99,5 +106,8 @@ mod tests {
             |line: &str| words_to_send(line.split(' ').map(str::to_owned)).unwrap().join(" ");
         assert_eq!(sent("--api http://h list --token-file=f --wide"), "list --wide");
         assert_eq!(sent("add --in 1s -- x --api y"), "add --in 1s -- x --api y");
+        assert_eq!(sent("show body --json"), "show body --json");
+        assert_eq!(sent("pause body=1 stdin-text"), "pause body=1 stdin-text");
+        assert_eq!(sent("add --body x --stdin-text=y"), "add --body=x --stdin-text=y");
     }
 }
