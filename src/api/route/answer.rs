@@ -9,7 +9,8 @@ use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::json;
 
-use super::given_parameters::GivenParameters;
+use super::given_parameters::{GivenParameters, refuse_query};
+use super::parameter::in_words_of;
 use super::route_table::{Route, RouteAccess, RouteAction};
 use super::verb_route::{answer_by_verb, json_response};
 use super::{bulk_lines, idempotent, logs_route, pages, remote_route, request_body, single_job};
@@ -47,19 +48,24 @@ async fn try_answer(
         .map_or_else(|| state.store.clone(), |caller| state.store.signed(&caller.by));
     if route.method != Method::POST {
         let given = GivenParameters::of_query(route, &parts.uri)?;
-        return read(state, route, &parts, &store, caller.as_ref(), target, &given).await;
+        let answer = read(state, route, &parts, &store, caller.as_ref(), target, &given).await;
+        return answer.map_err(|problem| in_words_of(route.parameters, problem));
     }
     let caller = caller.ok_or_else(ApiProblem::no_route)?;
     if matches!(route.action, RouteAction::AddLines | RouteAction::RemoteVerb) {
         let given = GivenParameters::of_query(route, &parts.uri)?;
         let lines = request_body::lines(&parts.headers, body)?;
         return match route.action {
-            RouteAction::AddLines => bulk_lines::add_lines(state, store, lines, &given),
+            RouteAction::AddLines => Ok(bulk_lines::add_lines(state, store, lines, &given)),
             _ => remote_route::run_verb(state, store, &caller, lines).await,
         };
     }
+    refuse_query(&parts.uri)?;
     let text = request_body::json_text(&parts.headers, body).await?;
-    let work = Box::pin(change(state, route, &parts, &store, target, text.as_deref()));
+    let work = Box::pin(async {
+        let answer = change(state, route, &store, target, text.as_deref()).await;
+        answer.map_err(|problem| in_words_of(route.parameters, problem))
+    });
     idempotent::once(&store, &parts, &caller.by, text.as_deref().unwrap_or_default(), work).await
 }
 
@@ -67,18 +73,15 @@ async fn try_answer(
 async fn change(
     state: &ApiState,
     route: &'static Route,
-    parts: &Parts,
     store: &Store,
     target: Option<String>,
     body: Option<&[u8]>,
 ) -> Result<Response, ApiProblem> {
     if route.action == RouteAction::AddJob {
-        return single_job::add_job(state, store.clone(), body).await;
+        return single_job::add_job(state, store.clone(), route, body).await;
     }
-    let given = match body {
-        Some(body) => GivenParameters::of_body(route, &request_body::parsed(body)?)?,
-        None => GivenParameters::of_query(route, &parts.uri)?,
-    };
+    let body = body.map(request_body::parsed).transpose()?;
+    let given = GivenParameters::of_body(route, body.as_ref())?;
     match route.action {
         RouteAction::Verb(verb) => {
             answer_by_verb(store, route, verb, target.as_deref(), &given, false).await

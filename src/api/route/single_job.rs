@@ -4,54 +4,57 @@ use std::io::Cursor;
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
+use super::given_parameters::GivenParameters;
+use super::parameter::ParamKind;
 use super::request_body;
-use super::verb_route::json_response;
+use super::route_table::Route;
+use super::verb_route::{json_response, with_warnings};
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::ApiState;
 use crate::cli::embedded::output_pieces::{OutputForm, VerbStream, output_pieces};
-use crate::cli::embedded::{CliFailure, Console, JobLines, ResultForm, add_from};
+use crate::cli::embedded::{Console, JobLines, ResultForm, add_from};
 use crate::config;
 use crate::store::Store;
 
-/// Adds the job in `body`: the keys of `[jobs.X]`, `name`, `in`, `replace` and `if_absent`.
+/// Adds the job in `body`: the keys of `[jobs.X]`, and the parameters of the route.
 pub(super) async fn add_job(
     state: &ApiState,
     store: Store,
+    route: &'static Route,
     body: Option<&[u8]>,
 ) -> Result<Response, ApiProblem> {
     let body = body.ok_or_else(|| {
         ApiProblem::bad_request("found no body, wanted a JSON object with the keys of a job")
     })?;
     let parsed = request_body::parsed(body)?;
-    let Value::Object(mut members) = parsed else {
+    let Value::Object(members) = parsed else {
         return Err(ApiProblem::bad_request(
             "found a body that is no JSON object, wanted an object with the keys of a job",
         ));
     };
-    let mut flag = |name: &str| match members.remove(name) {
-        None | Some(Value::Null | Value::Bool(false)) => Ok(false),
-        Some(Value::Bool(true)) => Ok(true),
-        Some(_) => Err(ApiProblem::invalid(
-            format!("{name}: wanted true or false"),
-            vec![json!({"path": name, "found": null, "wanted": "true or false"})],
-        )),
+    let is_switch = |name: &str| {
+        route.parameters.iter().any(|known| known.name == name && known.kind == ParamKind::Switch)
     };
-    let (replaces, if_absent) = (flag("replace")?, flag("if_absent")?);
+    let (switches, keys): (Map<_, _>, Map<_, _>) =
+        members.into_iter().partition(|(name, _)| is_switch(name));
     // A line break in JSON stands only between two words. The text of the body is used as it is,
     // so that a key that it has twice is found.
-    let line = if replaces || if_absent {
-        Value::Object(members).to_string()
-    } else {
+    let line = if switches.is_empty() {
         String::from_utf8_lossy(body).replace(['\n', '\r'], " ")
+    } else {
+        Value::Object(keys).to_string()
     };
-    config::job_from_json(&line, &state.host_zone).map_err(|problems| faulty(&problems))?;
+    let given = GivenParameters::of_body(route, Some(&Value::Object(switches)))?;
+    config::job_from_json(&line, &state.host_zone)
+        .map_err(|problems| ApiProblem::of_keys(&problems))?;
     let lines = JobLines {
         input: Box::new(Cursor::new(line.into_bytes())),
-        replaces,
-        if_absent,
-        form: ResultForm::JsonLines(CliFailure::json),
+        replaces: given.text("replace").is_some(),
+        if_absent: given.text("if_absent").is_some(),
+        allows_past: given.text("allow_past").is_some(),
+        form: ResultForm::JsonLines(|failure| failure.json()),
     };
     let (sender, mut pieces) = output_pieces();
     let form = OutputForm { is_json: true, is_quiet: true, ..OutputForm::default() };
@@ -68,24 +71,12 @@ pub(super) async fn add_job(
     if !result["error"].is_null() {
         return Err(ApiProblem::of_error(&result["error"]));
     }
+    let mut warnings = Value::Null;
     if let Some(members) = result.as_object_mut() {
         members.remove("line");
+        warnings = members.remove("warnings").unwrap_or_default();
     }
     let status = if result["result"] == "created" { StatusCode::CREATED } else { StatusCode::OK };
-    Ok(json_response(status, &result))
-}
-
-/// Returns the problem of a definition with these faults.
-fn faulty(problems: &[config::Problem]) -> ApiProblem {
-    let fault = |problem: &config::Problem| {
-        let message = problem.message.as_str();
-        let (found, wanted) = message.split_once(", wanted ").unwrap_or((message, ""));
-        json!({
-            "path": problem.path,
-            "found": found.strip_prefix("found ").unwrap_or(found),
-            "wanted": Some(wanted).filter(|wanted| !wanted.is_empty()),
-        })
-    };
-    let detail: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    ApiProblem::invalid(detail.join("; "), problems.iter().map(fault).collect())
+    let warnings = warnings.as_array().into_iter().flatten().filter_map(Value::as_str);
+    Ok(with_warnings(json_response(status, &result), &warnings.collect::<Vec<_>>()))
 }

@@ -6,8 +6,10 @@ mod bad_requests;
 mod http_probe;
 mod listening;
 mod lists;
+mod parameters;
 mod remote_verbs;
 mod streams;
+mod warnings;
 
 use std::fs;
 use std::path::PathBuf;
