@@ -42,7 +42,7 @@ async fn try_answer(
     check_head(&parts)?;
     check_host(state, &parts)?;
     let caller = permit(state, route, &parts)?;
-    let target = target_of(&mut parts).await?;
+    let target = target_of(route, &mut parts).await?;
     let store = caller
         .as_ref()
         .map_or_else(|| state.store.clone(), |caller| state.store.signed(&caller.by));
@@ -162,11 +162,17 @@ fn permit(state: &ApiState, route: &Route, parts: &Parts) -> Result<Option<Calle
 
 /// Returns the job, run or queue in the path. Fails (404) for a run in place of a job and the other
 /// way round.
-async fn target_of(parts: &mut Parts) -> Result<Option<String>, ApiProblem> {
+async fn target_of(route: &Route, parts: &mut Parts) -> Result<Option<String>, ApiProblem> {
     let params = RawPathParams::from_request_parts(parts, &())
         .await
         .map_err(|_| ApiProblem::bad_request("the path is not UTF-8"))?;
-    let Some((kind, target)) = params.iter().next() else { return Ok(None) };
+    let Some(target) = params.iter().next().map(|(_, target)| target).or_else(|| {
+        // A job whose name is the last word of another path, such as `bulk`.
+        parts.uri.path().rsplit('/').next().filter(|_| route.path.contains('{'))
+    }) else {
+        return Ok(None);
+    };
+    let kind = if route.path.contains("{run}") { "run" } else { "name" };
     if target.contains('\0') {
         return Err(ApiProblem::bad_request("the path has the character NUL"));
     }

@@ -85,6 +85,19 @@ fn a_time_that_the_api_prints_can_be_sent_back_as_it_is() {
 }
 
 #[test]
+fn a_job_may_have_the_last_word_of_another_route_as_its_name() {
+    let scene = ApiScene::start(DEFINING, "");
+    let job = "{\"name\":\"bulk\",\"in\":\"1h\",\"shell\":\"true\"}";
+    scene.post("admin", "/v1/jobs", job).of(201);
+    assert_eq!(scene.get("viewer", "/v1/jobs/bulk").of(200)["name"], "bulk");
+    let wrong = scene.probe.send("viewer", "PUT", "/v1/jobs/bulk", &[], b"");
+    let wrong = wrong.problem(405, "method_not_allowed");
+    assert_eq!(wrong["detail"], "found the method PUT, wanted POST or GET or DELETE");
+    let removed = scene.probe.send("operator", "DELETE", "/v1/jobs/bulk", &[], b"").of(200);
+    assert_eq!(removed["job"], "bulk", "{removed}");
+}
+
+#[test]
 fn conflicts_and_malformed_bodies_are_reported_in_the_words_of_the_api() {
     let scene = ApiScene::start(DEFINING, "");
     let job = |shell: &str| format!("{{\"name\":\"x\",\"in\":\"1h\",\"shell\":\"{shell}\"}}");
