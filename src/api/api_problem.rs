@@ -1,11 +1,14 @@
 //! Error documents (RFC 9457, `application/problem+json`).
 
+use std::io;
+
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use crate::cli::embedded::CliFailure;
+use crate::config::Problem;
 
 /// The reason why a request was not carried out.
 #[derive(Debug, Clone)]
@@ -14,10 +17,45 @@ pub(super) struct ApiProblem {
     /// The word for the reason, which programs may compare.
     code: &'static str,
     detail: String,
-    /// The faults of the sent definition: path, found value, wanted value.
-    faults: Vec<Value>,
+    /// The faulty parameters and keys of the request.
+    faults: Vec<Fault>,
     /// The number of seconds after which the request may succeed.
     retry_after: Option<u32>,
+}
+
+/// A faulty parameter or key of a request.
+#[derive(Debug, Clone)]
+pub(super) struct Fault {
+    /// The name of the parameter or the path of the key. `None` for the request as a whole.
+    pub(super) path: Option<String>,
+    pub(super) found: String,
+    pub(super) wanted: Option<String>,
+}
+
+impl Fault {
+    pub(super) fn new(path: &str, found: impl Into<String>, wanted: impl Into<String>) -> Self {
+        Self { path: Some(path.to_owned()), found: found.into(), wanted: Some(wanted.into()) }
+    }
+
+    /// Returns the fault with the message `found X, wanted Y` of the schedctl verbs.
+    fn of_message(path: Option<&str>, message: &str) -> Self {
+        let (found, wanted) = match message.split_once(", wanted ") {
+            Some((found, wanted)) => (found, Some(wanted.to_owned())),
+            None => (message, None),
+        };
+        let found = found.strip_prefix("found ").unwrap_or(found).to_owned();
+        Self { path: path.map(str::to_owned), found, wanted }
+    }
+
+    fn text(&self) -> String {
+        let path = self.path.as_ref().map(|path| format!("{path}: ")).unwrap_or_default();
+        let wanted = self.wanted.as_ref().map(|wanted| format!(", wanted {wanted}"));
+        format!("{path}found {}{}", self.found, wanted.unwrap_or_default())
+    }
+
+    fn json(&self) -> Value {
+        json!({"path": self.path, "found": self.found, "wanted": self.wanted})
+    }
 }
 
 impl ApiProblem {
@@ -41,9 +79,33 @@ impl ApiProblem {
         Self::new(StatusCode::NOT_FOUND, "not_found", detail)
     }
 
-    /// Returns the problem of a definition with faults (422).
-    pub(super) fn invalid(detail: impl Into<String>, faults: Vec<Value>) -> Self {
-        Self { faults, ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", detail) }
+    /// Returns the problem of faulty parameters (422).
+    pub(super) fn invalid(faults: Vec<Fault>) -> Self {
+        let texts: Vec<String> = faults.iter().map(Fault::text).collect();
+        Self { faults, ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", texts.join("; ")) }
+    }
+
+    /// Returns the problem of a job with faulty keys (422).
+    pub(super) fn of_keys(problems: &[Problem]) -> Self {
+        let fault = |problem: &Problem| {
+            let path = Some(problem.path.as_str()).filter(|path| !path.is_empty());
+            Fault::of_message(path, &problem.message)
+        };
+        let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        Self {
+            faults: problems.iter().map(fault).collect(),
+            ..Self::invalid_text(texts.join("; "))
+        }
+    }
+
+    /// Returns the problem of a request that a verb refuses as invalid (422).
+    fn invalid_text(detail: String) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", detail)
+    }
+
+    /// Returns the same problem with `name` in place of the flag `flag` in its detail.
+    pub(super) fn renaming(self, flag: &str, name: &str) -> Self {
+        Self { detail: renamed(&self.detail, flag, name), ..self }
     }
 
     /// Returns the problem of a limit that is reached; the request may succeed after `seconds`.
@@ -66,7 +128,7 @@ impl ApiProblem {
     pub(super) fn of_error(error: &Value) -> Self {
         let text = error["error"].as_str().unwrap_or("the request failed").to_owned();
         let (status, code) = match error["kind"].as_str() {
-            Some("invalid") => (StatusCode::UNPROCESSABLE_ENTITY, "invalid"),
+            Some("invalid") => return Self::invalid_text(text),
             Some("not_found") => (StatusCode::NOT_FOUND, "not_found"),
             Some("conflict") => (StatusCode::CONFLICT, "conflict"),
             Some("unreachable") => {
@@ -77,6 +139,16 @@ impl ApiProblem {
         Self::new(status, code, text)
     }
 
+    /// Returns the problem of a body of lines that cannot be read to its end.
+    fn of_input(error: &io::Error) -> Self {
+        let (status, code) = match error.kind() {
+            io::ErrorKind::FileTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
+            io::ErrorKind::TimedOut => (StatusCode::REQUEST_TIMEOUT, "timeout"),
+            _ => (StatusCode::BAD_REQUEST, "bad_request"),
+        };
+        Self::new(status, code, error.to_string())
+    }
+
     /// Returns the problem as the member of a line of an NDJSON answer, or as the whole document.
     pub(super) fn document(&self) -> Value {
         let mut document = json!({
@@ -85,16 +157,46 @@ impl ApiProblem {
             "detail": self.detail,
             "code": self.code,
         });
-        if !self.faults.is_empty() {
-            document["errors"] = Value::Array(self.faults.clone());
+        if self.status == StatusCode::UNPROCESSABLE_ENTITY {
+            document["errors"] = match self.faults.as_slice() {
+                [] => json!([fault_in(&self.detail).json()]),
+                faults => faults.iter().map(Fault::json).collect(),
+            };
         }
         document
     }
 }
 
+/// Returns the fault that the text of a verb names: `since: found X, wanted Y`.
+fn fault_in(detail: &str) -> Fault {
+    let is_name = |name: &str| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    match detail.split_once(": ") {
+        Some((name, message)) if is_name(name) => Fault::of_message(Some(name), message),
+        _ => Fault::of_message(None, detail),
+    }
+}
+
+/// Returns `text` with `name` in place of the flag `flag`, where the flag is a whole word.
+fn renamed(text: &str, flag: &str, name: &str) -> String {
+    let mut parts = text.split(flag);
+    let mut renamed = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let goes_on = part.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '-');
+        renamed.push_str(if goes_on { flag } else { name });
+        renamed.push_str(part);
+    }
+    renamed
+}
+
 impl From<CliFailure> for ApiProblem {
     fn from(failure: CliFailure) -> Self {
-        Self::of_error(&failure.json())
+        match &failure {
+            CliFailure::Keys(problems) => Self::of_keys(problems),
+            CliFailure::Input(error) => Self::of_input(error),
+            _ => Self::of_error(&failure.json()),
+        }
     }
 }
 

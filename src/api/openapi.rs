@@ -8,7 +8,8 @@ use axum::http::Method;
 use serde_json::{Map, Value, json};
 
 use super::metrics;
-use super::route::{AnswerShape, ParamKind, ROUTES, Route, RouteAccess, RouteAction};
+use super::route::{AnswerShape, ParamKind, Parameter, ROUTES, Route, RouteAccess, RouteAction};
+use crate::cli::embedded::remote_frames::FRAMES;
 
 /// The documentation of the JSON documents.
 const DOCUMENTS: &str = include_str!("../../docs/json.md");
@@ -21,8 +22,7 @@ pub(super) fn document() -> &'static Value {
 
 fn build() -> Value {
     let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
-    // The verbs of `schedctl --api` are a matter between two programs of one version.
-    for route in ROUTES.iter().filter(|route| route.action != RouteAction::RemoteVerb) {
+    for route in ROUTES {
         let method = route.method.as_str().to_ascii_lowercase();
         paths.entry(route.path).or_default().insert(method, operation(route));
     }
@@ -57,11 +57,9 @@ fn operation(route: &Route) -> Value {
         parameters.push(json!({
             "name": parameter.name,
             "in": "query",
-            "description": parameter.meaning,
-            "schema": match parameter.name {
-                "limit" => json!({"type": "integer", "minimum": 1, "maximum": 1_000}),
-                _ => schema_of(parameter.kind),
-            },
+            "description": parameter.description(),
+            "required": parameter.is_required,
+            "schema": schema_of(parameter.kind),
         }));
     }
     let role = match route.access {
@@ -93,38 +91,64 @@ fn operation_id(route: &Route) -> String {
 
 fn schema_of(kind: ParamKind) -> Value {
     match kind {
-        ParamKind::Text => json!({"type": "string"}),
-        ParamKind::Number => json!({"type": "integer", "minimum": 0, "maximum": 1_000_000_000}),
+        ParamKind::Text | ParamKind::Time => json!({"type": "string"}),
+        ParamKind::Number(least, most) => {
+            json!({"type": "integer", "minimum": least, "maximum": most})
+        }
         ParamKind::Switch => json!({"type": "boolean"}),
-        ParamKind::Texts => json!({"type": "array", "items": {"type": "string"}}),
+        ParamKind::Word(words) => json!({"type": "string", "enum": words}),
+        ParamKind::Words(words) => {
+            let word = words.join("|");
+            json!({"type": "string", "pattern": format!("^({word})(,({word}))*$")})
+        }
+        ParamKind::Tags => json!({"type": "array", "items": {"type": "string"}}),
         ParamKind::Settings => json!({"type": ["string", "number", "boolean", "null"]}),
     }
 }
 
 fn body(route: &Route) -> Option<Value> {
+    let properties = || -> Map<String, Value> {
+        let property = |parameter: &Parameter| {
+            let mut schema = schema_of(parameter.kind);
+            schema["description"] = parameter.description().into();
+            (parameter.name.to_owned(), schema)
+        };
+        route.parameters.iter().map(property).collect()
+    };
     let (kind, schema, is_required) = match route.action {
         RouteAction::AddJob => (
             "application/json",
-            json!({"type": "object", "description": "The keys of [jobs.X], name, in, replace and if_absent."}),
+            json!({"type": "object", "properties": properties(), "description": "The keys of [jobs.X], and these."}),
             true,
         ),
         RouteAction::AddLines => ("application/x-ndjson", json!({}), true),
+        RouteAction::RemoteVerb => {
+            let description = "The first line is a JSON object with the verb, the rest is its standard input. \
+                Only a schedctl of the same version sends it.";
+            (
+                "application/x-ndjson",
+                json!({"type": "object", "required": ["words"], "description": description,
+                       "properties": {"words": {"type": "array", "items": {"type": "string"}}}}),
+                true,
+            )
+        }
         _ if route.parameters.is_empty() => return None,
         _ if route.parameters.iter().any(|parameter| parameter.kind == ParamKind::Settings) => (
             "application/json",
-            json!({"type": "object", "additionalProperties": schema_of(ParamKind::Settings)}),
+            json!({"type": "object", "minProperties": 1, "additionalProperties": schema_of(ParamKind::Settings)}),
             true,
         ),
         _ => {
-            let members: Map<String, Value> = route
+            let required: Vec<&str> = route
                 .parameters
                 .iter()
-                .map(|parameter| (parameter.name.to_owned(), schema_of(parameter.kind)))
+                .filter(|parameter| parameter.is_required)
+                .map(|parameter| parameter.name)
                 .collect();
             (
                 "application/json",
-                json!({"type": "object", "properties": members, "additionalProperties": false}),
-                false,
+                json!({"type": "object", "properties": properties(), "required": required, "additionalProperties": false}),
+                !required.is_empty(),
             )
         }
     };
@@ -154,6 +178,7 @@ fn responses(route: &Route) -> Value {
             ("application/x-ndjson", json!({"type": "string"}))
         }
         (AnswerShape::Other, RouteAction::Events) => ("text/event-stream", json!({})),
+        (AnswerShape::Other, RouteAction::RemoteVerb) => (FRAMES, json!({"type": "string"})),
         (AnswerShape::Other, RouteAction::Metrics) => {
             (metrics::CONTENT_TYPE, json!({"type": "string"}))
         }
@@ -217,7 +242,15 @@ fn schemas() -> Map<String, Value> {
                 "title": {"type": ["string", "null"]},
                 "detail": {"type": "string"},
                 "code": {"type": "string"},
-                "errors": {"type": "array", "items": {"type": "object"}},
+                "errors": {"type": "array", "items": {
+                    "type": "object",
+                    "required": ["path", "found", "wanted"],
+                    "properties": {
+                        "path": {"type": ["string", "null"]},
+                        "found": {"type": "string"},
+                        "wanted": {"type": ["string", "null"]},
+                    },
+                }},
             },
         }),
     );
@@ -279,7 +312,7 @@ mod tests {
     fn each_route_is_described_and_each_document_that_it_names_has_a_schema() {
         let document = document();
         let schemas = document["components"]["schemas"].as_object().unwrap();
-        for route in ROUTES.iter().filter(|route| route.action != RouteAction::RemoteVerb) {
+        for route in ROUTES {
             let operation =
                 &document["paths"][route.path][route.method.as_str().to_ascii_lowercase()];
             assert!(operation["summary"].is_string(), "{route:?}");
@@ -293,6 +326,10 @@ mod tests {
             let name = reference.split('"').next().unwrap();
             assert!(schemas.contains_key(name), "{name}");
         }
+        let backfill = &document["paths"]["/v1/jobs/{job}/backfill"]["post"]["requestBody"];
+        let schema = &backfill["content"]["application/json"]["schema"];
+        assert_eq!((&backfill["required"], &schema["required"]), (&json!(true), &json!(["from"])));
+        assert_eq!(schema["properties"]["max"]["maximum"], 10_000);
         assert_eq!(schemas["job"]["properties"]["next_due"]["anyOf"][0]["format"], "date-time");
     }
 }

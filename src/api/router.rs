@@ -1,17 +1,18 @@
 //! The routes of the table as one service.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::api_problem::ApiProblem;
 use super::api_state::ApiState;
-use super::route::{ROUTES, answer};
+use super::route::{ROUTES, Route, answer};
 
 /// Returns the service that answers all requests.
 pub(super) fn router(state: &Arc<ApiState>) -> Router {
@@ -25,18 +26,38 @@ pub(super) fn router(state: &Arc<ApiState>) -> Router {
         let state = state.clone();
         let method: MethodRouter<(), Infallible> =
             on(filter, move |request: Request| answer(state.clone(), route, request));
-        routes = routes.route(route.path, method);
+        for path in paths_of(route) {
+            routes = routes.route(path, method.clone());
+        }
     }
-    let base = state.config.base_path.as_str();
-    let routes = if base.is_empty() { routes } else { Router::new().nest(base, routes) };
+    let base = state.config.base_path.clone();
+    let routes = if base.is_empty() { routes } else { Router::new().nest(&base, routes) };
     routes
         .fallback(|| async { ApiProblem::no_route() })
-        .method_not_allowed_fallback(|method: Method| async move { wrong_method(&method) })
+        .method_not_allowed_fallback(move |method: Method, uri: Uri| {
+            let path = uri.path().strip_prefix(&base).unwrap_or_default();
+            std::future::ready(wrong_method(&method, path))
+        })
         .layer(axum::middleware::map_response(finished))
 }
 
-fn wrong_method(method: &Method) -> ApiProblem {
-    let detail = format!("found the method {method}, wanted a method of the header Allow");
+/// Returns the paths of a route: its own, and each path of other routes that has its form, such as
+/// `/v1/jobs/bulk` for `/v1/jobs/{job}`. A request with another method there means this route.
+fn paths_of(route: &'static Route) -> impl Iterator<Item = &'static str> {
+    let has_own =
+        |path: &str| ROUTES.iter().any(|other| other.path == path && other.method == route.method);
+    let others: BTreeSet<&str> = ROUTES
+        .iter()
+        .map(|other| other.path)
+        .filter(|path| route.has_path(path) && !path.contains('{') && !has_own(path))
+        .collect();
+    std::iter::once(route.path).chain(others)
+}
+
+fn wrong_method(method: &Method, path: &str) -> ApiProblem {
+    let routes = ROUTES.iter().filter(|route| route.has_path(path));
+    let known: Vec<&str> = routes.map(|route| route.method.as_str()).collect();
+    let detail = format!("found the method {method}, wanted {}", known.join(" or "));
     ApiProblem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
 }
 

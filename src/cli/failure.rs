@@ -4,9 +4,12 @@
 //! one line for each problem. No line contains a password or a control character. With `--json`
 //! each failure is one JSON object on standard error.
 
+use std::io;
+
 use serde_json::{Value, json};
 
 use super::render::one_line;
+use crate::config::Problem;
 use crate::domain::time::human_time::InstantError;
 use crate::engine::planning::job_operations::OperationError;
 use crate::engine::planning::planting::PlantingError;
@@ -30,6 +33,10 @@ pub(crate) enum CliFailure {
     Unreachable(String),
     /// A configuration file has problems, one line each.
     Config(Vec<String>),
+    /// Keys of a job have problems. The exit code is that of `Invalid`.
+    Keys(Vec<Problem>),
+    /// The input cannot be read to its end. The exit code is that of `Invalid`.
+    Input(io::Error),
 }
 
 impl CliFailure {
@@ -38,7 +45,7 @@ impl CliFailure {
     pub(crate) fn code(&self) -> u8 {
         match self {
             Self::Failed(_) => 1,
-            Self::Invalid(_) | Self::Pointed { .. } => 2,
+            Self::Invalid(_) | Self::Pointed { .. } | Self::Keys(_) | Self::Input(_) => 2,
             Self::NotFound(_) => 3,
             Self::Conflict(_) => 4,
             Self::Unreachable(_) => 69,
@@ -57,6 +64,13 @@ impl CliFailure {
                 vec![one_line(line)]
             }
             Self::Pointed { line, .. } => vec![one_line(line)],
+            Self::Keys(problems) => {
+                let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
+                vec![one_line(&texts.join("; "))]
+            }
+            Self::Input(error) => {
+                vec![one_line(&format!("the standard input cannot be read: {error}"))]
+            }
             Self::Config(lines) => lines.iter().map(|line| one_line(line)).collect(),
         }
     }
@@ -65,7 +79,7 @@ impl CliFailure {
     pub(crate) fn json(&self) -> Value {
         let kind = match self {
             Self::Failed(_) => "failed",
-            Self::Invalid(_) | Self::Pointed { .. } => "invalid",
+            Self::Invalid(_) | Self::Pointed { .. } | Self::Keys(_) | Self::Input(_) => "invalid",
             Self::NotFound(_) => "not_found",
             Self::Conflict(_) => "conflict",
             Self::Unreachable(_) => "unreachable",

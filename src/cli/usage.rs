@@ -31,9 +31,7 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
                 print(&line);
                 return ExitCode::from(2);
             }
-            let line = unknown_verb(error)
-                .or_else(|| reworded(error, verb.as_deref()))
-                .unwrap_or_else(|| condensed(&error.to_string(), verb.as_deref()));
+            let line = unknown_verb(error).unwrap_or_else(|| usage_line(error, verb.as_deref()));
             // clap does not name the most common mistakes with `add`. It reports only that a word
             // is missing or unexpected.
             let hint = match error.kind() {
@@ -50,6 +48,12 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
         }
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// Returns a usage error as one line that names the help to read. `verb` is the verb of the command
+/// line, if it is known.
+pub(crate) fn usage_line(error: &clap::Error, verb: Option<&str>) -> String {
+    reworded(error, verb).unwrap_or_else(|| condensed(&error.to_string(), verb))
 }
 
 /// Prints a usage error: as a line, or as a JSON object if the command line has `--json`.

@@ -29,6 +29,7 @@ pub use canonical::file_export::{
 };
 pub use canonical::first_gate::first_gate_in;
 pub use canonical::json_job::{MAX_JSON_BYTES, NamedJob, job_from_json, job_from_value};
+pub use canonical::node_json::json_fault;
 pub use canonical::stored_job::StoredJob;
 pub use file::account_here::account_lack;
 pub use file::api_section::{AddressRange, ApiAddress, ApiConfig};

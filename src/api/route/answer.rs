@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use axum::extract::{FromRequestParts as _, RawPathParams, Request};
 use axum::http::request::Parts;
-use axum::http::{Method, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::json;
 
-use super::given_parameters::GivenParameters;
+use super::given_parameters::{GivenParameters, refuse_query};
+use super::parameter::in_words_of;
 use super::route_table::{Route, RouteAccess, RouteAction};
 use super::verb_route::{answer_by_verb, json_response};
 use super::{bulk_lines, idempotent, logs_route, pages, remote_route, request_body, single_job};
@@ -41,25 +42,30 @@ async fn try_answer(
     check_head(&parts)?;
     check_host(state, &parts)?;
     let caller = permit(state, route, &parts)?;
-    let target = target_of(&mut parts).await?;
+    let target = target_of(route, &mut parts).await?;
     let store = caller
         .as_ref()
         .map_or_else(|| state.store.clone(), |caller| state.store.signed(&caller.by));
     if route.method != Method::POST {
         let given = GivenParameters::of_query(route, &parts.uri)?;
-        return read(state, route, &parts, &store, caller.as_ref(), target, &given).await;
+        let answer = read(state, route, &parts, &store, caller.as_ref(), target, &given).await;
+        return answer.map_err(|problem| in_words_of(route.parameters, problem));
     }
     let caller = caller.ok_or_else(ApiProblem::no_route)?;
     if matches!(route.action, RouteAction::AddLines | RouteAction::RemoteVerb) {
         let given = GivenParameters::of_query(route, &parts.uri)?;
         let lines = request_body::lines(&parts.headers, body)?;
         return match route.action {
-            RouteAction::AddLines => bulk_lines::add_lines(state, store, lines, &given),
+            RouteAction::AddLines => Ok(bulk_lines::add_lines(state, store, lines, &given)),
             _ => remote_route::run_verb(state, store, &caller, lines).await,
         };
     }
+    refuse_query(&parts.uri)?;
     let text = request_body::json_text(&parts.headers, body).await?;
-    let work = Box::pin(change(state, route, &parts, &store, target, text.as_deref()));
+    let work = Box::pin(async {
+        let answer = change(state, route, &store, target, &parts.headers, text.as_deref()).await;
+        answer.map_err(|problem| in_words_of(route.parameters, problem))
+    });
     idempotent::once(&store, &parts, &caller.by, text.as_deref().unwrap_or_default(), work).await
 }
 
@@ -67,18 +73,16 @@ async fn try_answer(
 async fn change(
     state: &ApiState,
     route: &'static Route,
-    parts: &Parts,
     store: &Store,
     target: Option<String>,
+    headers: &HeaderMap,
     body: Option<&[u8]>,
 ) -> Result<Response, ApiProblem> {
     if route.action == RouteAction::AddJob {
-        return single_job::add_job(state, store.clone(), &parts.headers, body).await;
+        return single_job::add_job(state, store.clone(), route, headers, body).await;
     }
-    let given = match body {
-        Some(body) => GivenParameters::of_body(route, &request_body::parsed(body)?)?,
-        None => GivenParameters::of_query(route, &parts.uri)?,
-    };
+    let body = body.map(request_body::parsed).transpose()?;
+    let given = GivenParameters::of_body(route, body.as_ref())?;
     match route.action {
         RouteAction::Verb(verb) => {
             answer_by_verb(store, route, verb, target.as_deref(), &given, false).await
@@ -159,11 +163,17 @@ fn permit(state: &ApiState, route: &Route, parts: &Parts) -> Result<Option<Calle
 
 /// Returns the job, run or queue in the path. Fails (404) for a run in place of a job and the other
 /// way round.
-async fn target_of(parts: &mut Parts) -> Result<Option<String>, ApiProblem> {
+async fn target_of(route: &Route, parts: &mut Parts) -> Result<Option<String>, ApiProblem> {
     let params = RawPathParams::from_request_parts(parts, &())
         .await
         .map_err(|_| ApiProblem::bad_request("the path is not UTF-8"))?;
-    let Some((kind, target)) = params.iter().next() else { return Ok(None) };
+    let Some(target) = params.iter().next().map(|(_, target)| target).or_else(|| {
+        // A job whose name is the last word of another path, such as `bulk`.
+        parts.uri.path().rsplit('/').next().filter(|_| route.path.contains('{'))
+    }) else {
+        return Ok(None);
+    };
+    let kind = if route.path.contains("{run}") { "run" } else { "name" };
     if target.contains('\0') {
         return Err(ApiProblem::bad_request("the path has the character NUL"));
     }

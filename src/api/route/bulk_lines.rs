@@ -9,6 +9,8 @@ use futures_util::stream::unfold;
 use tokio_util::io::{StreamReader, SyncIoBridge};
 
 use super::given_parameters::GivenParameters;
+use super::parameter::in_words_of;
+use super::route_table::JOB_KEYS;
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::ApiState;
 use crate::cli::embedded::output_pieces::{OutputForm, VerbStream, streamed_pieces};
@@ -21,18 +23,15 @@ pub(super) fn add_lines(
     store: Store,
     body: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
     given: &GivenParameters,
-) -> Result<Response, ApiProblem> {
+) -> Response {
     let input = SyncIoBridge::new(Box::pin(StreamReader::new(Box::pin(body))));
     let lines = JobLines {
         input: Box::new(input),
         replaces: given.text("replace").is_some(),
         if_absent: given.text("if_absent").is_some(),
-        form: ResultForm::JsonLines(|failure| ApiProblem::of_error(&failure.json()).document()),
+        allows_past: given.text("allow_past").is_some(),
+        form: ResultForm::JsonLines(|failure| in_words_of(JOB_KEYS, failure.into()).document()),
     };
-    if lines.replaces && lines.if_absent {
-        let detail = "found replace and if_absent together, wanted one of them";
-        return Err(ApiProblem::invalid(detail, Vec::new()));
-    }
     let (sender, pieces) = streamed_pieces();
     let form = OutputForm { is_json: true, is_quiet: true, ..OutputForm::default() };
     let zone = state.host_zone.clone();
@@ -59,5 +58,5 @@ pub(super) fn add_lines(
     response
         .headers_mut()
         .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
-    Ok(response)
+    response
 }

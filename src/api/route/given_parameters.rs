@@ -2,20 +2,23 @@
 //! a flag of the verb that answers the route.
 
 use axum::http::Uri;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::parameter::{ParamKind, Parameter};
 use super::request_body;
 use super::route_table::{ROUTES, Route};
-use crate::api::api_problem::ApiProblem;
+use crate::api::api_problem::{ApiProblem, Fault};
 
 /// The parameters that a request gives, by name.
 #[derive(Debug, Default)]
-pub(super) struct GivenParameters(Vec<(&'static Parameter, Vec<String>)>);
+pub(super) struct GivenParameters {
+    texts: Vec<(&'static Parameter, Vec<String>)>,
+    faults: Vec<Fault>,
+}
 
 impl GivenParameters {
-    /// Returns the parameters in the query of `uri`. Fails (400) for an unknown parameter or a value
-    /// of another kind.
+    /// Returns the parameters in the query of `uri`. Fails (400) for an unknown parameter, and (422)
+    /// for faulty values.
     pub(super) fn of_query(route: &'static Route, uri: &Uri) -> Result<Self, ApiProblem> {
         let mut given = Self::default();
         for (name, text) in
@@ -27,21 +30,24 @@ impl GivenParameters {
             let text = match (parameter.kind, &*text) {
                 (ParamKind::Switch, "1" | "true" | "") => "true".to_owned(),
                 (ParamKind::Switch, "0" | "false") => continue,
-                (ParamKind::Switch, _) => return Err(wrong(&name, &format!("{text:?}"), "1 or 0")),
-                (ParamKind::Number, digits) if !is_number(digits) => {
-                    return Err(wrong(&name, &format!("{text:?}"), "a whole number"));
+                (ParamKind::Switch, _) => {
+                    given.refuse(&name, format!("{text:?}"), "1 or 0");
+                    continue;
                 }
+                (ParamKind::Time, text) => with_plus(text),
                 (_, text) => text.to_owned(),
             };
-            given.put(parameter, text)?;
+            given.put(parameter, text);
         }
-        Ok(given)
+        given.checked(route)
     }
 
-    /// Returns the parameters in the members of a JSON body. Fails (400) as [`GivenParameters::of_query`] does.
-    pub(super) fn of_body(route: &'static Route, body: &Value) -> Result<Self, ApiProblem> {
+    /// Returns the parameters in the members of a JSON body; without a body, there are none. Fails as
+    /// [`GivenParameters::of_query`] does.
+    pub(super) fn of_body(route: &'static Route, body: Option<&Value>) -> Result<Self, ApiProblem> {
         let mut given = Self::default();
-        let Value::Object(members) = body else {
+        let none = Value::Object(Map::new());
+        let Value::Object(members) = body.unwrap_or(&none) else {
             return Err(ApiProblem::bad_request(
                 "found a body that is no JSON object, wanted an object or no body",
             ));
@@ -49,67 +55,85 @@ impl GivenParameters {
         for (name, value) in members {
             let settings = route.parameters.iter().find(|known| known.kind == ParamKind::Settings);
             let parameter = settings.map_or_else(|| parameter_of(route, name), Ok)?;
-            match (parameter.kind, value) {
-                (ParamKind::Settings, Value::Array(_) | Value::Object(_)) => {
-                    return Err(wrong(name, &short(value), "a text, a number or null"));
+            let texts = match (parameter.kind, value) {
+                (ParamKind::Settings, Value::Array(_) | Value::Object(_)) => None,
+                (ParamKind::Settings, Value::Null) => Some(vec![format!("{name}=none")]),
+                (ParamKind::Settings, Value::String(text)) => Some(vec![format!("{name}={text}")]),
+                (ParamKind::Settings, value) => Some(vec![format!("{name}={value}")]),
+                (_, Value::Null) | (ParamKind::Switch, Value::Bool(false)) => continue,
+                (ParamKind::Switch, Value::Bool(true)) => Some(vec!["true".to_owned()]),
+                (ParamKind::Number(..), Value::Number(number)) => Some(vec![whole(number)]),
+                (ParamKind::Switch | ParamKind::Number(..), _) => None,
+                (_, Value::String(text)) => Some(vec![text.clone()]),
+                (ParamKind::Tags, Value::Array(items)) => {
+                    items.iter().map(|item| item.as_str().map(str::to_owned)).collect()
                 }
-                (ParamKind::Settings, value) => {
-                    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                    let text = if value.is_null() { "none".to_owned() } else { text };
-                    given.put(parameter, format!("{name}={text}"))?;
-                }
-                (_, Value::Null) | (ParamKind::Switch, Value::Bool(false)) => {}
-                (ParamKind::Switch, Value::Bool(true)) => {
-                    given.put(parameter, "true".to_owned())?;
-                }
-                (ParamKind::Number, Value::Number(number)) if is_number(&whole(number)) => {
-                    given.put(parameter, whole(number))?;
-                }
-                (ParamKind::Text | ParamKind::Texts, Value::String(text)) => {
-                    given.put(parameter, text.clone())?;
-                }
-                (ParamKind::Texts, Value::Array(items)) if items.iter().all(Value::is_string) => {
-                    for item in items.iter().filter_map(Value::as_str) {
-                        given.put(parameter, item.to_owned())?;
-                    }
-                }
-                (kind, found) => return Err(wrong(name, &short(found), kind.wanted())),
+                _ => None,
+            };
+            match texts {
+                Some(texts) => texts.into_iter().for_each(|text| given.put(parameter, text)),
+                None => given.refuse(name, short(value), parameter.kind.wanted()),
             }
         }
-        Ok(given)
+        given.checked(route)
     }
 
-    fn put(&mut self, parameter: &'static Parameter, text: String) -> Result<(), ApiProblem> {
+    /// Adds a value, or the fault of a value of another kind.
+    fn put(&mut self, parameter: &'static Parameter, text: String) {
+        let name = parameter.name;
         if text.contains('\0') {
-            let detail =
-                format!("{}: found the character NUL, wanted a text without it", parameter.name);
-            return Err(ApiProblem::invalid(detail, Vec::new()));
+            return self.refuse(name, "the character NUL", "a text without it");
         }
-        let is_multiple = matches!(parameter.kind, ParamKind::Texts | ParamKind::Settings);
-        match self.0.iter_mut().find(|(known, _)| known.name == parameter.name) {
-            Some(_) if !is_multiple => Err(wrong(parameter.name, "the parameter twice", "it once")),
-            Some((_, texts)) => {
-                texts.push(text);
-                Ok(())
-            }
-            None => {
-                self.0.push((parameter, vec![text]));
-                Ok(())
+        if !parameter.kind.takes(&text) {
+            let found: String = text.chars().take(100).collect();
+            return self.refuse(name, format!("{found:?}"), parameter.kind.wanted());
+        }
+        let is_multiple = matches!(parameter.kind, ParamKind::Tags | ParamKind::Settings);
+        match self.texts.iter_mut().find(|(known, _)| known.name == name) {
+            Some(_) if !is_multiple => self.refuse(name, "the parameter twice", "it once"),
+            Some((_, texts)) => texts.push(text),
+            None => self.texts.push((parameter, vec![text])),
+        }
+    }
+
+    fn refuse(&mut self, name: &str, found: impl Into<String>, wanted: impl Into<String>) {
+        self.faults.push(Fault::new(name, found, wanted));
+    }
+
+    /// Fails (422) for faulty values, a missing parameter, or two that exclude each other.
+    fn checked(mut self, route: &'static Route) -> Result<Self, ApiProblem> {
+        let is_given = |name: &str| self.texts.iter().any(|(known, _)| known.name == name);
+        let mut faults = std::mem::take(&mut self.faults);
+        for parameter in route.parameters {
+            let Parameter { name, excludes, .. } = *parameter;
+            let is_faulty = faults.iter().any(|fault| fault.path.as_deref() == Some(name));
+            if parameter.kind == ParamKind::Settings && faults.is_empty() && !is_given(name) {
+                faults.push(Fault {
+                    path: None,
+                    found: "no setting".to_owned(),
+                    wanted: Some("settings of a queue such as {\"limit\": 3}".to_owned()),
+                });
+            } else if parameter.is_required && !is_given(name) && !is_faulty {
+                faults.push(Fault::new(name, "nothing", parameter.kind.wanted()));
+            } else if !excludes.is_empty() && is_given(name) && is_given(excludes) {
+                let found = format!("{name} together with {excludes}");
+                faults.push(Fault::new(name, found, "one of them"));
             }
         }
+        if faults.is_empty() { Ok(self) } else { Err(ApiProblem::invalid(faults)) }
     }
 
     /// Returns the text of a parameter of the API itself.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
-        let (_, texts) = self.0.iter().find(|(parameter, _)| parameter.name == name)?;
+        let (_, texts) = self.texts.iter().find(|(parameter, _)| parameter.name == name)?;
         texts.first().map(String::as_str)
     }
 
     /// Returns the flags of the verb.
     pub(super) fn flags(&self) -> Vec<String> {
         let mut flags = Vec::new();
-        for (parameter, texts) in self.0.iter().filter(|(parameter, _)| !parameter.flag.is_empty())
-        {
+        let with_flags = self.texts.iter().filter(|(parameter, _)| !parameter.flag.is_empty());
+        for (parameter, texts) in with_flags {
             match parameter.kind {
                 ParamKind::Switch => flags.push(parameter.flag.to_owned()),
                 _ => flags.extend(texts.iter().map(|text| format!("{}={text}", parameter.flag))),
@@ -120,25 +144,15 @@ impl GivenParameters {
 
     /// Returns the words of a parameter with settings.
     pub(super) fn settings(&self) -> Vec<String> {
-        let settings = self.0.iter().filter(|(parameter, _)| parameter.kind == ParamKind::Settings);
+        let is_setting = |parameter: &Parameter| parameter.kind == ParamKind::Settings;
+        let settings = self.texts.iter().filter(|(parameter, _)| is_setting(parameter));
         settings.flat_map(|(_, texts)| texts.clone()).collect()
     }
 }
 
 /// Returns the route with this method and path.
 pub(in crate::api) fn route_of(method: &str, path: &str) -> Option<&'static Route> {
-    let is_same = |route: &&Route| {
-        let mut words = path.split('/');
-        let is_word = |wanted: &str| {
-            words
-                .next()
-                .is_some_and(|word| word == wanted || wanted.starts_with('{') && !word.is_empty())
-        };
-        route.method.as_str() == method
-            && path.matches('/').count() == route.path.matches('/').count()
-            && route.path.split('/').all(is_word)
-    };
-    ROUTES.iter().find(is_same)
+    ROUTES.iter().find(|route| route.method.as_str() == method && route.has_path(path))
 }
 
 /// Reads the parameters of a request as its route does. A `body` that is empty counts as missing.
@@ -149,7 +163,7 @@ pub(in crate::api) fn check_parameters(
 ) -> Result<(), ApiProblem> {
     let given = match body {
         "" => GivenParameters::of_query(route, uri)?,
-        body => GivenParameters::of_body(route, &request_body::parsed(body.as_bytes())?)?,
+        body => GivenParameters::of_body(route, Some(&request_body::parsed(body.as_bytes())?))?,
     };
     let words = [given.flags(), given.settings()].concat();
     debug_assert!(words.iter().all(|word| !word.contains('\0')), "{words:?}");
@@ -164,12 +178,30 @@ fn parameter_of(route: &'static Route, name: &str) -> Result<&'static Parameter,
     })
 }
 
-fn wrong(name: &str, found: &str, wanted: &str) -> ApiProblem {
-    ApiProblem::bad_request(format!("{name}: found {found}, wanted {wanted}"))
+/// Fails (400) if a request with its parameters in the body has a query.
+pub(super) fn refuse_query(uri: &Uri) -> Result<(), ApiProblem> {
+    let Some(query) = uri.query().filter(|query| !query.is_empty()) else { return Ok(()) };
+    let name: String = query.chars().take_while(|c| *c != '=').take(100).collect();
+    Err(ApiProblem::bad_request(format!(
+        "found the parameter {name:?} in the query, wanted all parameters in the JSON body"
+    )))
 }
 
-fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.len() <= 18 && text.bytes().all(|byte| byte.is_ascii_digit())
+/// Returns a time with the `+` of its offset, which a query has as a blank: `09:00:00 00:00`.
+fn with_plus(text: &str) -> String {
+    let is_offset = |text: &str| {
+        text.len() == 5
+            && text.bytes().enumerate().all(|(at, byte)| match at {
+                2 => byte == b':',
+                _ => byte.is_ascii_digit(),
+            })
+    };
+    match text.rsplit_once(' ') {
+        Some((time, offset)) if time.contains(':') && is_offset(offset) => {
+            format!("{time}+{offset}")
+        }
+        _ => text.to_owned(),
+    }
 }
 
 /// Returns the text of a number; that of `3.0` is `3`, because JSON has only one kind of number.

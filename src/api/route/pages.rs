@@ -11,20 +11,19 @@ use crate::cli::embedded::job_page::{Page, job_page, wanted_jobs};
 use crate::cli::embedded::run_page::{run_page, wanted_runs};
 use crate::store::Store;
 
-/// The number of items of a page if the request names none, and the most.
+/// The number of items of a page if the request names none.
 const ITEMS: usize = 50;
-const MOST_ITEMS: usize = 1_000;
 
 /// Returns the page of jobs that the parameters select.
 pub(super) async fn jobs(store: &Store, given: &GivenParameters) -> Result<Response, ApiProblem> {
     let wanted = wanted_jobs(&given.flags(), given.text("prefix"))?;
-    Ok(page(job_page(store, &wanted, cursor(given), limit(given)?).await.map_err(problem)?))
+    Ok(page(job_page(store, &wanted, cursor(given), limit(given)).await.map_err(problem)?))
 }
 
 /// Returns the page of runs that the parameters select.
 pub(super) async fn runs(store: &Store, given: &GivenParameters) -> Result<Response, ApiProblem> {
     let wanted = wanted_runs(&given.flags(), given.text("job"))?;
-    Ok(page(run_page(store, &wanted, cursor(given), limit(given)?).await.map_err(problem)?))
+    Ok(page(run_page(store, &wanted, cursor(given), limit(given)).await.map_err(problem)?))
 }
 
 /// Returns the cursor of the page. An empty text is the cursor of the first page.
@@ -32,12 +31,8 @@ fn cursor(given: &GivenParameters) -> Option<&str> {
     given.text("cursor").filter(|cursor| !cursor.is_empty())
 }
 
-fn limit(given: &GivenParameters) -> Result<usize, ApiProblem> {
-    let Some(text) = given.text("limit") else { return Ok(ITEMS) };
-    let number = text.parse().ok().filter(|number| (1..=MOST_ITEMS).contains(number));
-    number.ok_or_else(|| {
-        ApiProblem::bad_request(format!("limit: found {text}, wanted 1 to {MOST_ITEMS}"))
-    })
+fn limit(given: &GivenParameters) -> usize {
+    given.text("limit").and_then(|text| text.parse().ok()).unwrap_or(ITEMS)
 }
 
 /// Returns the problem of a page. A cursor of another page is a malformed request.

@@ -9,11 +9,14 @@ use futures_util::{Stream, StreamExt as _};
 use serde_json::Value;
 
 use crate::api::api_problem::ApiProblem;
+use crate::config::json_fault;
 
 /// The maximum size of a JSON body.
 pub(super) const MOST_BYTES: usize = 1024 * 1024;
 /// The maximum size of a body of lines.
 pub(super) const MOST_LINE_BYTES: u64 = 64 * 1024 * 1024;
+/// The message for a body of lines that is too large.
+const TOO_MANY_LINES: &str = "found a body of more than 64 MiB, wanted at most 64 MiB";
 /// The time within which a whole JSON body must arrive.
 const JSON_TIME: Duration = Duration::from_secs(30);
 /// The time within which each next part of a body of lines must arrive.
@@ -53,16 +56,22 @@ pub(super) async fn json_text(
 /// Returns the JSON value that a body has.
 pub(super) fn parsed(text: &[u8]) -> Result<Value, ApiProblem> {
     serde_json::from_slice(text)
-        .map_err(|error| ApiProblem::bad_request(format!("the body is not JSON: {error}")))
+        .map_err(|error| ApiProblem::bad_request(format!("the body: {}", json_fault(&error))))
 }
 
-/// Returns the parts of a body of lines, as they arrive. A part that is too late or too much is an
+/// Returns the parts of a body of lines, as they arrive. Fails (413) at once if the request says that
+/// its body is too large. A part that is too late or too much is an
 /// error, after which the stream ends.
 pub(super) fn lines(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<impl Stream<Item = io::Result<Bytes>> + Send + 'static, ApiProblem> {
     check_type(headers, &["application/x-ndjson", "application/jsonl", "application/json"])?;
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    if length.and_then(|text| text.parse().ok()).is_some_and(|length: u64| length > MOST_LINE_BYTES)
+    {
+        return Err(ApiProblem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", TOO_MANY_LINES));
+    }
     let ends = tokio::time::Instant::now() + LINE_TIME;
     let start = (Box::pin(body.into_data_stream()), 0_u64, false);
     Ok(futures_util::stream::unfold(start, move |(mut parts, before, has_failed)| async move {
@@ -70,16 +79,18 @@ pub(super) fn lines(
             return None;
         }
         let until = ends.min(tokio::time::Instant::now() + LINE_PAUSE);
-        let failed = |why: &str| Some(Err(io::Error::other(why.to_owned())));
+        let failed = |kind, why: &str| Some(Err(io::Error::new(kind, why.to_owned())));
         let mut length = before;
         let item = match tokio::time::timeout_at(until, parts.next()).await {
-            Err(_) => failed("the next part of the body did not arrive in time"),
+            Err(_) => {
+                failed(io::ErrorKind::TimedOut, "the next part of the body did not arrive in time")
+            }
             Ok(None) => None,
-            Ok(Some(Err(error))) => failed(&error.to_string()),
+            Ok(Some(Err(error))) => failed(io::ErrorKind::Other, &error.to_string()),
             Ok(Some(Ok(bytes))) => {
                 length += bytes.len() as u64;
                 if length > MOST_LINE_BYTES {
-                    failed("found a body of more than 64 MiB, wanted at most 64 MiB")
+                    failed(io::ErrorKind::FileTooLarge, TOO_MANY_LINES)
                 } else {
                     Some(Ok(bytes))
                 }

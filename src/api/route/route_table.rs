@@ -2,7 +2,7 @@
 
 use axum::http::Method;
 
-use super::parameter::ParamKind::{Number, Settings, Switch, Text, Texts};
+use super::parameter::ParamKind::{Number, Settings, Switch, Tags, Text, Time, Word, Words};
 use super::parameter::{ParamKind, Parameter};
 use crate::secrets::tokens::TokenRole;
 
@@ -18,6 +18,17 @@ pub(in crate::api) struct Route {
     pub(in crate::api) document: &'static str,
     pub(in crate::api) shape: AnswerShape,
     pub(in crate::api) summary: &'static str,
+}
+
+impl Route {
+    /// Returns true if `path` is a path of this route.
+    pub(in crate::api) fn has_path(&self, path: &str) -> bool {
+        let is_word = |wanted: &str, word: &str| {
+            word == wanted || wanted.starts_with('{') && !word.is_empty()
+        };
+        path.matches('/').count() == self.path.matches('/').count()
+            && self.path.split('/').zip(path.split('/')).all(|(wanted, word)| is_word(wanted, word))
+    }
 }
 
 /// Who may use a route.
@@ -84,23 +95,46 @@ const fn parameter(
     kind: ParamKind,
     meaning: &'static str,
 ) -> Parameter {
-    Parameter { name, flag, kind, meaning }
+    Parameter::new(name, flag, kind, meaning)
 }
 
 const LIMIT: Parameter =
-    parameter("limit", "", Number, "at most this number of items, 1 to 1000 (50)");
+    parameter("limit", "", Number(1, 1_000), "at most this number of items (50)");
 const CURSOR: Parameter = parameter("cursor", "", Text, "the value of next in the page before");
-const TAG: Parameter = parameter("tag", "--tag", Texts, "only with this tag, NAME or NAME=VALUE");
+const TAG: Parameter = parameter("tag", "--tag", Tags, "only with this tag, NAME or NAME=VALUE");
 const TZ: Parameter = parameter("tz", "--tz", Text, "the zone of times without an offset");
+const REPLACE: Parameter =
+    parameter("replace", "--replace", Switch, "change a job that exists").without("if_absent");
+const IF_ABSENT: Parameter =
+    parameter("if_absent", "--if-absent", Switch, "leave a job that exists as it is");
+const ALLOW_PAST: Parameter =
+    parameter("allow_past", "--allow-past", Switch, "run a job whose time is past at once");
+
+/// The states of a job, for `GET /v1/jobs`.
+const JOB_STATES: &[&str] = &["scheduled", "running", "retrying", "paused", "manual", "finished"];
+/// The states of a run, for `GET /v1/runs`.
+const RUN_STATES: &[&str] =
+    &["scheduled", "running", "succeeded", "failed", "timed_out", "cancelled", "skipped", "lost"];
+/// The keys of the body of `POST /v1/jobs` that are no keys of `[jobs.X]`.
+pub(in crate::api) const JOB_KEYS: &[Parameter] = &[
+    parameter("name", "--name", Text, "the name of the job (a new random name)"),
+    parameter("in", "--in", Text, "the duration from now to the run"),
+    REPLACE,
+    IF_ABSENT,
+    ALLOW_PAST,
+];
 
 macro_rules! route {
     ($method:ident $path:literal $access:expr, $action:expr, [$($parameter:expr),*], $document:literal $shape:ident, $summary:literal) => {
+        route!($method $path $access, $action, &[$($parameter),*], $document $shape, $summary)
+    };
+    ($method:ident $path:literal $access:expr, $action:expr, $parameters:expr, $document:literal $shape:ident, $summary:literal) => {
         Route {
             method: Method::$method,
             path: $path,
             access: $access,
             action: $action,
-            parameters: &[$($parameter),*],
+            parameters: $parameters,
             document: $document,
             shape: AnswerShape::$shape,
             summary: $summary,
@@ -116,18 +150,17 @@ use RouteAction::{
 /// All routes.
 pub(in crate::api) static ROUTES: &[Route] = &[
     route!(GET "/v1/jobs" VIEWER, Jobs, [
-        parameter("state", "--state", Text, "only jobs in this state"),
+        parameter("state", "--state", Word(JOB_STATES), "only jobs in this state; paused also while they run"),
         parameter("queue", "--queue", Text, "only jobs of this queue"),
-        parameter("source", "--source", Text, "file or api"),
+        parameter("source", "--source", Word(&["file", "api"]), "only jobs of files, or only jobs that were added"),
         parameter("prefix", "", Text, "only jobs whose names begin so"),
         parameter("failed", "--failed", Switch, "only jobs whose last run failed"),
         parameter("all", "--all", Switch, "also finished one-shots"),
         TAG, LIMIT, CURSOR
     ], "job" Items, "List jobs by the time of their next run"),
-    route!(POST "/v1/jobs" RouteAccess::Define, AddJob, [], "added job" Document, "Add a job"),
+    route!(POST "/v1/jobs" RouteAccess::Define, AddJob, JOB_KEYS, "added job" Document, "Add a job"),
     route!(POST "/v1/jobs/bulk" RouteAccess::Define, AddLines, [
-        parameter("replace", "", Switch, "change jobs that exist"),
-        parameter("if_absent", "", Switch, "leave jobs that exist as they are")
+        REPLACE, IF_ABSENT, ALLOW_PAST
     ], "added line" Other, "Add the job in each line of an NDJSON body"),
     route!(GET "/v1/jobs/{job}" VIEWER, Verb(&["show"]), [], "whole job" Document, "Show a job"),
     route!(DELETE "/v1/jobs/{job}" OPERATOR, Verb(&["cancel"]), [
@@ -136,28 +169,29 @@ pub(in crate::api) static ROUTES: &[Route] = &[
     route!(POST "/v1/jobs/{job}/run" OPERATOR, Verb(&["run"]), [], "new run" Document, "Run a job now"),
     route!(POST "/v1/jobs/{job}/pause" OPERATOR, Verb(&["pause"]), [], "switched job" Only, "Pause a job"),
     route!(POST "/v1/jobs/{job}/resume" OPERATOR, Verb(&["resume"]), [], "switched job" Only, "Resume a job"),
-    route!(POST "/v1/jobs/{job}/backfill" OPERATOR, Verb(&["backfill", "--yes"]), [
-        parameter("from", "--from", Text, "the first time"),
-        parameter("to", "--to", Text, "the end of the time"),
-        parameter("max", "--max", Number, "at most this number of runs"),
-        parameter("dry_run", "--dry-run", Switch, "only list the occurrences")
+    route!(POST "/v1/jobs/{job}/backfill" OPERATOR, Verb(&["backfill"]), [
+        parameter("from", "--from", Time, "the first time").required(),
+        parameter("to", "--to", Time, "the end of the time (now)"),
+        parameter("max", "--max", Number(1, 10_000), "at most this number of runs (1000)"),
+        parameter("dry_run", "--dry-run", Switch, "only list the occurrences"),
+        parameter("yes", "--yes", Switch, "also run times before the job was added")
     ], "backfill" Document, "Run past occurrences of a job"),
     route!(GET "/v1/jobs/{job}/next" VIEWER, Verb(&["next"]), [
-        parameter("count", "--count", Number, "the number of times"),
-        parameter("from", "--from", Text, "the start of the times"),
+        parameter("count", "--count", Number(1, 100_000), "the number of times (5)"),
+        parameter("from", "--from", Time, "the start of the times (now)"),
         parameter("long", "--long", Switch, "objects with notes about clock changes"),
         TZ
     ], "time in full" Items, "List the next times of a job"),
     route!(GET "/v1/jobs/{job}/explain" VIEWER, Verb(&["explain"]), [
-        parameter("at", "--at", Text, "the time to explain"),
+        parameter("at", "--at", Time, "the time to explain").without("last"),
         parameter("last", "--last", Switch, "explain the last occurrence"),
         TZ
     ], "explanation" Document, "Explain why a job did or did not run"),
     route!(GET "/v1/runs" VIEWER, Runs, [
         parameter("job", "", Text, "only runs of this job, its open runs first"),
-        parameter("state", "--state", Text, "only runs in these states, separated by commas"),
-        parameter("since", "--since", Text, "only runs that ended at this time or later"),
-        parameter("until", "--until", Text, "only runs that ended before this time"),
+        parameter("state", "--state", Words(RUN_STATES), "only runs in these states, separated by commas"),
+        parameter("since", "--since", Time, "only runs that ended at this time or later"),
+        parameter("until", "--until", Time, "only runs that ended before this time"),
         parameter("dead", "--dead", Switch, "only dead letters"),
         TAG, LIMIT, CURSOR
     ], "run" Items, "List runs, the run that ended last first"),
@@ -169,14 +203,14 @@ pub(in crate::api) static ROUTES: &[Route] = &[
     route!(POST "/v1/runs/{run}/rerun" OPERATOR, Verb(&["rerun"]), [], "new run" Document, "Run an ended run again"),
     route!(GET "/v1/runs/{run}/explain" VIEWER, Verb(&["explain"]), [TZ], "explanation" Document, "Explain a run"),
     route!(GET "/v1/runs/{run}/logs" VIEWER, Logs, [
-        parameter("attempt", "--attempt", Number, "the number of the attempt (the last)"),
+        parameter("attempt", "--attempt", Number(1, u32::MAX), "the number of the attempt (the last)").without("follow"),
         parameter("follow", "", Switch, "go on until the run ends, as server-sent events")
     ], "piece of output" Other, "Read the output of a run"),
     route!(GET "/v1/queues" VIEWER, Verb(&["queues"]), [TAG], "queue" Items, "List the queues"),
     route!(POST "/v1/queues/{queue}/pause" OPERATOR, Verb(&["queue", "pause"]), [], "changed queue" Only, "Pause a queue"),
     route!(POST "/v1/queues/{queue}/resume" OPERATOR, Verb(&["queue", "resume"]), [], "changed queue" Only, "Resume a queue"),
     route!(POST "/v1/queues/{queue}/set" OPERATOR, Verb(&["queue", "set"]), [
-        parameter("settings", "", Settings, "settings of [queues.X], null for none")
+        parameter("settings", "", Settings, "settings of [queues.X], null for none").required()
     ], "changed queue" Document, "Change the settings of a queue"),
     route!(GET "/v1/groups" VIEWER, Verb(&["groups"]), [], "group" Items, "List the groups"),
     route!(GET "/v1/nodes" VIEWER, Verb(&["nodes"]), [], "node" Items, "List the nodes"),
@@ -194,3 +228,56 @@ pub(in crate::api) static ROUTES: &[Route] = &[
     route!(GET "/healthz" RouteAccess::Open, Health, [], "" Other, "Whether this process lives"),
     route!(GET "/readyz" RouteAccess::Open, Ready, [], "" Other, "Whether this node can execute runs"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::embedded::verb_call::parse_verb;
+
+    /// Returns true if the verb of a route takes this value of a parameter.
+    fn takes(route: &Route, parameter: &Parameter, value: &str) -> bool {
+        let verb: &[&str] = match route.action {
+            RouteAction::Verb(verb) => verb,
+            RouteAction::Jobs => &["list"],
+            RouteAction::Runs => &["history"],
+            RouteAction::Logs => &["logs"],
+            _ => panic!("{route:?} has no verb"),
+        };
+        let mut words: Vec<String> = verb.iter().map(ToString::to_string).collect();
+        words.push(format!("{}={value}", parameter.flag));
+        if route.path.contains('{') {
+            words.push("x".to_owned());
+        }
+        if verb == ["backfill"] {
+            words.push("--from=1h".to_owned());
+        }
+        parse_verb(&words).is_ok()
+    }
+
+    #[test]
+    fn the_bounds_and_words_of_each_parameter_are_those_of_its_verb() {
+        let mut compared = 0;
+        for route in ROUTES {
+            for parameter in route.parameters.iter().filter(|known| !known.flag.is_empty()) {
+                let (good, bad) = match parameter.kind {
+                    Number(least, most) => (
+                        vec![least.to_string(), most.to_string()],
+                        vec![(i64::from(least) - 1).to_string(), (u64::from(most) + 1).to_string()],
+                    ),
+                    Word(words) | Words(words) => {
+                        (words.iter().map(ToString::to_string).collect(), vec!["odd".to_owned()])
+                    }
+                    _ => continue,
+                };
+                compared += 1;
+                for value in good {
+                    assert!(takes(route, parameter, &value), "{parameter:?} {value}");
+                }
+                for value in bad {
+                    assert!(!takes(route, parameter, &value), "{parameter:?} {value}");
+                }
+            }
+        }
+        assert!(compared >= 6, "{compared}");
+    }
+}

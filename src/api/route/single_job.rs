@@ -5,14 +5,17 @@ use std::io::Cursor;
 
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
+use super::given_parameters::GivenParameters;
+use super::parameter::ParamKind;
 use super::request_body;
-use super::verb_route::json_response;
+use super::route_table::Route;
+use super::verb_route::{json_response, with_warnings};
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::ApiState;
 use crate::cli::embedded::output_pieces::{OutputForm, VerbStream, output_pieces};
-use crate::cli::embedded::{CliFailure, Console, JobLines, ResultForm, add_from};
+use crate::cli::embedded::{Console, JobLines, ResultForm, add_from};
 use crate::config;
 use crate::config::NamedJob;
 use crate::domain::run::trace_context::TraceContext;
@@ -22,10 +25,11 @@ use crate::store::Store;
 /// The header with the trace of a request.
 const TRACE: &str = "traceparent";
 
-/// Adds the job in `body`: the keys of `[jobs.X]`, `name`, `in`, `replace` and `if_absent`.
+/// Adds the job in `body`: the keys of `[jobs.X]`, and the parameters of the route.
 pub(super) async fn add_job(
     state: &ApiState,
     store: Store,
+    route: &'static Route,
     headers: &HeaderMap,
     body: Option<&[u8]>,
 ) -> Result<Response, ApiProblem> {
@@ -33,40 +37,38 @@ pub(super) async fn add_job(
         ApiProblem::bad_request("found no body, wanted a JSON object with the keys of a job")
     })?;
     let parsed = request_body::parsed(body)?;
-    let Value::Object(mut members) = parsed else {
+    let Value::Object(members) = parsed else {
         return Err(ApiProblem::bad_request(
             "found a body that is no JSON object, wanted an object with the keys of a job",
         ));
     };
-    let mut flag = |name: &str| match members.remove(name) {
-        None | Some(Value::Null | Value::Bool(false)) => Ok(false),
-        Some(Value::Bool(true)) => Ok(true),
-        Some(_) => Err(ApiProblem::invalid(
-            format!("{name}: wanted true or false"),
-            vec![json!({"path": name, "found": null, "wanted": "true or false"})],
-        )),
+    let is_switch = |name: &str| {
+        route.parameters.iter().any(|known| known.name == name && known.kind == ParamKind::Switch)
     };
-    let (replaces, if_absent) = (flag("replace")?, flag("if_absent")?);
+    let (switches, mut keys): (Map<_, _>, Map<_, _>) =
+        members.into_iter().partition(|(name, _)| is_switch(name));
     // A line break in JSON stands only between two words. The text of the body is used as it is,
     // so that a key that it has twice is found.
-    let mut line = if replaces || if_absent {
-        json!(members).to_string()
-    } else {
+    let mut line = if switches.is_empty() {
         String::from_utf8_lossy(body).replace(['\n', '\r'], " ")
+    } else {
+        Value::Object(keys.clone()).to_string()
     };
-    let job =
-        config::job_from_json(&line, &state.host_zone).map_err(|problems| faulty(&problems))?;
+    let given = GivenParameters::of_body(route, Some(&Value::Object(switches)))?;
+    let job = config::job_from_json(&line, &state.host_zone)
+        .map_err(|problems| ApiProblem::of_keys(&problems))?;
     if let Some(trace) =
         trace_of(headers).filter(|_| is_once(&job) && job.spec.traceparent.is_none())
     {
-        members.insert(TRACE.to_owned(), trace.to_string().into());
-        line = json!(members).to_string();
+        keys.insert(TRACE.to_owned(), trace.to_string().into());
+        line = Value::Object(keys).to_string();
     }
     let lines = JobLines {
         input: Box::new(Cursor::new(line.into_bytes())),
-        replaces,
-        if_absent,
-        form: ResultForm::JsonLines(CliFailure::json),
+        replaces: given.text("replace").is_some(),
+        if_absent: given.text("if_absent").is_some(),
+        allows_past: given.text("allow_past").is_some(),
+        form: ResultForm::JsonLines(|failure| failure.json()),
     };
     let (sender, mut pieces) = output_pieces();
     let form = OutputForm { is_json: true, is_quiet: true, ..OutputForm::default() };
@@ -83,11 +85,14 @@ pub(super) async fn add_job(
     if !result["error"].is_null() {
         return Err(ApiProblem::of_error(&result["error"]));
     }
+    let mut warnings = Value::Null;
     if let Some(members) = result.as_object_mut() {
         members.remove("line");
+        warnings = members.remove("warnings").unwrap_or_default();
     }
     let status = if result["result"] == "created" { StatusCode::CREATED } else { StatusCode::OK };
-    Ok(json_response(status, &result))
+    let warnings = warnings.as_array().into_iter().flatten().filter_map(Value::as_str);
+    Ok(with_warnings(json_response(status, &result), &warnings.collect::<Vec<_>>()))
 }
 
 /// Returns the trace of a request. A header that is missing, repeated or faulty is no trace, as W3C
@@ -102,19 +107,4 @@ fn trace_of(headers: &HeaderMap) -> Option<TraceContext> {
 /// that added the job.
 fn is_once(job: &NamedJob) -> bool {
     job.start_in.is_some() || matches!(job.spec.schedule, Schedule::At(_))
-}
-
-/// Returns the problem of a definition with these faults.
-fn faulty(problems: &[config::Problem]) -> ApiProblem {
-    let fault = |problem: &config::Problem| {
-        let message = problem.message.as_str();
-        let (found, wanted) = message.split_once(", wanted ").unwrap_or((message, ""));
-        json!({
-            "path": problem.path,
-            "found": found.strip_prefix("found ").unwrap_or(found),
-            "wanted": Some(wanted).filter(|wanted| !wanted.is_empty()),
-        })
-    };
-    let detail: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    ApiProblem::invalid(detail.join("; "), problems.iter().map(fault).collect())
 }

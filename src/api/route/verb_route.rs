@@ -43,16 +43,20 @@ pub(super) async fn answer_by_verb(
         (_, Value::Array(items)) => json!({"items": items, "next": null}),
         (_, document) => document,
     };
-    let mut response = json_response(StatusCode::OK, &document);
     let warnings: Vec<&str> =
         remarks.iter().filter_map(|line| line.strip_prefix("warning: ")).collect();
+    Ok(with_warnings(json_response(StatusCode::OK, &document), &warnings))
+}
+
+/// Returns `response` with a header for the warnings, if there are any.
+pub(super) fn with_warnings(mut response: Response, warnings: &[&str]) -> Response {
     if !warnings.is_empty() {
         let text: String = warnings.join("; ").chars().filter(char::is_ascii).take(1_000).collect();
         if let Ok(text) = HeaderValue::from_str(&text) {
             response.headers_mut().insert(WARNING, text);
         }
     }
-    Ok(response)
+    response
 }
 
 /// Returns a response with a JSON document.

@@ -150,9 +150,22 @@ pub(super) struct LineDoubts {
     /// The jobs named in `not_while`, each with the number of the first line that names the job.
     /// Names are looked up at the end, because a later line may add the named job.
     others: BTreeMap<JobName, usize>,
+    /// The warnings about the last line, if they go into the result of the line. `None` if they are
+    /// printed.
+    of_line: Option<Vec<String>>,
 }
 
 impl LineDoubts {
+    /// Creates a collector that prints no warnings, but returns them for each line.
+    pub(super) fn by_line() -> Self {
+        Self { of_line: Some(Vec::new()), ..Self::default() }
+    }
+
+    /// Returns the warnings about the last line, which are then forgotten.
+    pub(super) fn take(&mut self) -> Vec<String> {
+        self.of_line.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
     /// Prints the warnings about the job that line `line` added at `now`. Local times are in
     /// `host_zone` if the job names no zone.
     pub(super) fn warn(
@@ -174,7 +187,7 @@ impl LineDoubts {
             self.say(line, &doubt, console);
         }
         for other in &job.spec.not_while {
-            if self.others.len() < OTHERS {
+            if self.of_line.is_none() && self.others.len() < OTHERS {
                 self.others.entry(other.clone()).or_insert(line);
             }
         }
@@ -208,7 +221,9 @@ impl LineDoubts {
     }
 
     fn say(&mut self, line: usize, doubt: &str, console: &mut Console) {
-        if self.shown_count < MOST {
+        if let Some(of_line) = &mut self.of_line {
+            of_line.push(doubt.to_owned());
+        } else if self.shown_count < MOST {
             self.shown_count += 1;
             console.warn(&format!("line {line}: {doubt}"));
         } else {

@@ -210,6 +210,20 @@ pub(super) fn report_instants(
     Ok(owed)
 }
 
+/// Returns the fixed times of a job; none for a job with another schedule.
+fn fixed_times(spec: &JobSpec) -> &[UnixMillis] {
+    match &spec.schedule {
+        Schedule::At(at) => std::slice::from_ref(at),
+        Schedule::Instants(times) => times,
+        _ => &[],
+    }
+}
+
+/// Returns the first fixed time of a job that is past at `now`.
+pub(super) fn past_time(spec: &JobSpec, now: UnixMillis) -> Option<UnixMillis> {
+    fixed_times(spec).iter().copied().find(|at| *at < now)
+}
+
 /// Returns the past times for which a job that is added at `now` gets no run, with the reasons, as
 /// text. Returns `None` if there are no such times.
 pub(super) fn past_without_run(
@@ -217,12 +231,7 @@ pub(super) fn past_without_run(
     now: UnixMillis,
     host_zone: &Zone,
 ) -> Option<String> {
-    let times = match &spec.schedule {
-        Schedule::At(at) => std::slice::from_ref(at),
-        Schedule::Instants(times) => times,
-        _ => return None,
-    };
-    let past: Vec<UnixMillis> = times.iter().copied().filter(|at| *at < now).collect();
+    let past: Vec<UnixMillis> = fixed_times(spec).iter().copied().filter(|at| *at < now).collect();
     let newest = *past.iter().max()?;
     let zone = spec.tz.as_ref().and_then(|name| Zone::load(name).ok());
     let zone = zone.unwrap_or_else(|| host_zone.clone());

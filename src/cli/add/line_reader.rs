@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Read};
 
 use tokio::sync::mpsc;
 
+use crate::cli::failure::CliFailure;
 use crate::config;
 use crate::config::{MAX_JSON_BYTES, NamedJob};
 use crate::domain::time::zone::Zone;
@@ -23,7 +24,7 @@ pub(super) struct Batch {
     /// The jobs of accepted lines, each with its line number.
     pub(super) jobs: Vec<(usize, NamedJob)>,
     /// The refused lines, each with the line number and the reason.
-    pub(super) refused: Vec<(usize, String)>,
+    pub(super) refused: Vec<(usize, CliFailure)>,
     /// The total length in bytes of the lines in `jobs`.
     bytes: usize,
     /// The bytes of input that this batch covers, including blank lines and line ends.
@@ -70,17 +71,13 @@ pub(super) fn read_batches(input: impl Read, host_zone: &Zone, sender: &mpsc::Se
                 }
             }
             Ok(Line::TooLong) => {
-                batch.refused.push((
-                    number,
-                    format!(
-                        "the line has more than {MAX_JSON_BYTES} bytes, wanted at most 256 KiB"
-                    ),
-                ));
+                let why = format!(
+                    "the line has more than {MAX_JSON_BYTES} bytes, wanted at most 256 KiB"
+                );
+                batch.refused.push((number, CliFailure::Invalid(why)));
             }
             Ok(Line::End) => {}
-            Err(error) => {
-                batch.refused.push((number, format!("the standard input cannot be read: {error}")));
-            }
+            Err(error) => batch.refused.push((number, CliFailure::Input(error))),
         }
         let may_block = input.buffer().is_empty();
         if (batch.is_full() || may_block && batch.lines() > 0)
@@ -96,23 +93,20 @@ pub(super) fn read_batches(input: impl Read, host_zone: &Zone, sender: &mpsc::Se
 
 /// Returns the job that a line defines, or the problems of an invalid line. Returns `None` for a
 /// blank line.
-fn compile(line: &[u8], host_zone: &Zone) -> Option<Result<NamedJob, String>> {
+fn compile(line: &[u8], host_zone: &Zone) -> Option<Result<NamedJob, CliFailure>> {
     let text = match std::str::from_utf8(line) {
         Ok(text) => text.trim(),
         Err(error) => {
-            return Some(Err(format!(
+            return Some(Err(CliFailure::Invalid(format!(
                 "the line is not UTF-8 at byte {}, wanted JSON in UTF-8",
                 error.valid_up_to()
-            )));
+            ))));
         }
     };
     if text.is_empty() {
         return None;
     }
-    let joined = |problems: Vec<config::Problem>| {
-        problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
-    };
-    Some(config::job_from_json(text, host_zone).map_err(joined))
+    Some(config::job_from_json(text, host_zone).map_err(CliFailure::Keys))
 }
 
 /// The result of reading one line: its text, a line that is too long, or the end of input.
@@ -170,7 +164,7 @@ mod tests {
         let mut input = vec![b'x'; MAX_JSON_BYTES + 5];
         input.extend(b"\n{\"shell\": \"b\"}\n");
         let read = batches(&input);
-        assert!(read[0].refused[0].1.contains("256 KiB"));
+        assert!(read[0].refused[0].1.lines()[0].contains("256 KiB"));
         assert_eq!(read[0].jobs[0].0, 2);
         assert_eq!(read[0].consumed, input.len() as u64);
     }

@@ -11,10 +11,12 @@ mod flags;
 mod from_flags;
 mod instant;
 mod key_conflict;
+mod line_adder;
 mod line_reader;
 mod name_conflict;
 mod progress_bar;
 mod stdin_lines;
+mod stored_doubts;
 mod unknown_pools;
 
 use serde_json::json;

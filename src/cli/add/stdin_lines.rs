@@ -16,24 +16,23 @@ use tokio::task::JoinHandle;
 
 use super::add_flags::AddArgs;
 use super::add_warnings::LineDoubts;
-use super::added_job::{Added, DRAWS, draw_name, is_dropped, pending, request};
-use super::key_conflict::key_taken;
+use super::added_job::Added;
+use super::clock_skew;
+use super::line_adder::{AddedLines, LineAdder};
 use super::line_reader::{BATCH, Batch, read_batches};
 use super::progress_bar::AddProgress;
+use super::stored_doubts::stored_doubts;
 use super::unknown_pools::Pools;
-use super::{clock_skew, name_conflict};
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::render::{Console, JsonArray, rfc3339};
 use crate::cli::state::node_presence::warn_if_none_runs;
 use crate::config::NamedJob;
-use crate::domain::name::names::{JobName, RunId};
+use crate::domain::name::names::RunId;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
-use crate::engine::planning::instances;
-use crate::engine::planning::planting::{Applied, PlantingError, Request};
-use crate::store::{Existing, Store};
+use crate::store::Store;
 
 /// The number of batches written to Redis at the same time. Redis then works on a batch while the
 /// next batch is prepared.
@@ -56,6 +55,7 @@ pub(super) async fn add_lines(
         },
         replaces: args.replace,
         if_absent: args.if_absent,
+        allows_past: true,
         form: ResultForm::Command,
     };
     add_from(store, lines, host_zone, console).await
@@ -69,6 +69,8 @@ pub(crate) struct JobLines {
     pub(crate) replaces: bool,
     /// True if a line for an existing job counts as added.
     pub(crate) if_absent: bool,
+    /// True if a job whose time is past runs at once. Else such a line is refused.
+    pub(crate) allows_past: bool,
     pub(crate) form: ResultForm,
 }
 
@@ -77,9 +79,9 @@ pub(crate) struct JobLines {
 pub(crate) enum ResultForm {
     /// The results of a command: accepted lines on standard output, refused lines on standard error.
     Command,
-    /// A JSON object for each line on standard output. The function returns the member `error` of a
-    /// refused line.
-    JsonLines(fn(&CliFailure) -> Value),
+    /// A JSON object for each line on standard output, with the warnings about the line. The function
+    /// returns the member `error` of a refused line.
+    JsonLines(fn(CliFailure) -> Value),
 }
 
 /// Adds the jobs of lines. Returns the exit code.
@@ -97,20 +99,24 @@ pub(crate) async fn add_from(
     std::thread::spawn(move || read_batches(lines.input, &zone, &sender));
     let progress = AddProgress::new(console);
     let array = matches!(lines.form, ResultForm::Command).then(JsonArray::default);
+    let asked = (now, Instant::now());
     let adder = Arc::new(LineAdder {
         store: store.clone(),
         replaces: lines.replaces,
         if_absent: lines.if_absent,
+        allows_past: lines.allows_past,
+        asked,
         pools,
         host_zone: host_zone.clone(),
     });
+    let is_document = matches!(lines.form, ResultForm::JsonLines(_));
     let mut sheet = Sheet {
-        asked: (now, Instant::now()),
+        asked,
         host_zone,
         form: lines.form,
         array,
         progress,
-        doubts: LineDoubts::default(),
+        doubts: if is_document { LineDoubts::by_line() } else { LineDoubts::default() },
         refused: 0,
         added: 0,
         there: 0,
@@ -132,7 +138,14 @@ pub(crate) async fn add_from(
             ended = first_end(&mut under_way), if !under_way.is_empty() => {
                 let Some(UnderWay { lines, bytes, .. }) = under_way.pop_front() else { continue };
                 match ended {
-                    Ok(results) => sheet.report(results, console),
+                    Ok(results) => {
+                        let stored = if is_document {
+                            stored_doubts(&store, &results).await?
+                        } else {
+                            BTreeMap::new()
+                        };
+                        sheet.report(results, stored, console);
+                    }
                     Err(failure) => {
                         is_open = false;
                         next = None;
@@ -192,9 +205,6 @@ async fn first_end(under_way: &mut VecDeque<UnderWay>) -> Result<AddedLines, Cli
     }
 }
 
-/// The results by line number: an added job with its definition, or the reason for a refusal.
-type AddedLines = BTreeMap<usize, Result<(Added, NamedJob), CliFailure>>;
-
 /// The names and unique keys in a batch. Batches that share one are added one after the other, so
 /// that the later line wins.
 type Words = BTreeSet<(&'static str, String)>;
@@ -224,131 +234,13 @@ struct Sheet {
     there: usize,
 }
 
-/// Adds the jobs of batches to Redis.
-struct LineAdder {
-    store: Store,
-    /// True if a line may change an existing job.
-    replaces: bool,
-    /// True if a line for an existing job counts as added.
-    if_absent: bool,
-    pools: Pools,
-    host_zone: Zone,
-}
-
-impl LineAdder {
-    /// Adds one batch and returns the result for each of its lines.
-    async fn add(self: Arc<Self>, batch: Batch) -> Result<AddedLines, CliFailure> {
-        let Batch { jobs, refused, .. } = batch;
-        let mut outcomes: AddedLines =
-            refused.into_iter().map(|(line, why)| (line, Err(CliFailure::Invalid(why)))).collect();
-        let mut open = Vec::with_capacity(jobs.len());
-        for (line, job) in jobs {
-            match self.pools.unknown_to(&job) {
-                Some(why) => {
-                    outcomes.insert(line, Err(CliFailure::Invalid(why)));
-                }
-                None => open.push((line, job)),
-            }
-        }
-        for _ in 0..DRAWS {
-            if open.is_empty() {
-                break;
-            }
-            let requests =
-                open.iter().map(|(_, job)| self.request(job)).collect::<Result<Vec<Request>, _>>();
-            let requests = requests.map_err(|error| CliFailure::Failed(error.to_string()))?;
-            let applied = self.apply(&open, &requests).await?;
-            let mut clashed = Vec::new();
-            for (((line, job), request), answer) in open.into_iter().zip(requests).zip(applied) {
-                let is_drawn = job.name.is_none();
-                match answer {
-                    Ok(Applied::Exists | Applied::OtherKind(_)) if is_drawn => {
-                        clashed.push((line, job));
-                    }
-                    answer => {
-                        let added = self.answered(request.name, &job, answer).await?;
-                        outcomes.insert(line, added.map(|added| (added, job)));
-                    }
-                }
-            }
-            open = clashed;
-        }
-        for (line, _) in open {
-            let why = "no free random name was found; give the job a name".to_owned();
-            outcomes.insert(line, Err(CliFailure::Conflict(why)));
-        }
-        Ok(outcomes)
-    }
-
-    fn request(&self, job: &NamedJob) -> Result<Request, crate::domain::name::names::IdError> {
-        match &job.name {
-            Some(name) => {
-                let existing = if self.replaces { Existing::Edit } else { Existing::Refuse };
-                Ok(request(name.clone(), job, existing))
-            }
-            None => Ok(request(draw_name()?, job, Existing::Refuse)),
-        }
-    }
-
-    async fn apply(
-        &self,
-        open: &[(usize, NamedJob)],
-        requests: &[Request],
-    ) -> Result<Vec<Result<Applied, PlantingError>>, CliFailure> {
-        let applied = instances::apply(&self.store, &self.host_zone, requests).await;
-        applied.map_err(|error| {
-            let (first, last) = (open.first().map_or(0, |(line, _)| *line), open.last().map_or(0, |(line, _)| *line));
-            let failure = CliFailure::from(error);
-            let failure_text = failure.lines().join("; ");
-            let nameless =
-                if open.iter().any(|(_, job)| job.name.is_none()) { ", which adds lines without a name twice" } else { "" };
-            let hint = format!(
-                "{failure_text}; it is not known which of lines {first} to {last} were added; run the command again with --if-absent{nameless}"
-            );
-            if failure.code() == 69 { CliFailure::Unreachable(hint) } else { CliFailure::Failed(hint) }
-        })
-    }
-
-    /// Converts Redis' answer for one line into the result of the line: the added job, or the
-    /// reason for a refusal.
-    async fn answered(
-        &self,
-        name: JobName,
-        job: &NamedJob,
-        answer: Result<Applied, PlantingError>,
-    ) -> Result<Result<Added, CliFailure>, CliFailure> {
-        Ok(match answer {
-            Ok(Applied::Created(next)) => Ok((name, "created", next)),
-            Ok(Applied::Updated(next @ Some(_))) => Ok((name, "updated", next)),
-            Ok(Applied::Updated(None)) => Ok(pending(&self.store, name, "updated").await?),
-            Ok(Applied::Unchanged) => Ok(pending(&self.store, name, "unchanged").await?),
-            Ok(Applied::Moved(first, next)) => Ok((first, "updated", next)),
-            Ok(Applied::Exists) if self.if_absent => {
-                Ok(pending(&self.store, name, "exists").await?)
-            }
-            Ok(Applied::Taken(first)) if self.if_absent || is_dropped(job) => {
-                Ok(pending(&self.store, first, "exists").await?)
-            }
-            Ok(Applied::Taken(first)) => Err(key_taken(&self.store, &first, job).await),
-            Ok(Applied::Exists | Applied::OtherKind(_)) => {
-                Err(name_conflict::name_taken(&self.store, &name, job).await)
-            }
-            Ok(Applied::Newer(now)) => {
-                Err(CliFailure::Conflict(name_conflict::changed_meanwhile(&name, &now)))
-            }
-            Ok(Applied::Past(at)) => Err(CliFailure::Invalid(format!(
-                "job {name}: time {at} is past, wanted a future time"
-            ))),
-            Ok(Applied::Done(at)) => {
-                Err(CliFailure::Conflict(name_conflict::done_already(&name, at)))
-            }
-            Err(error) => Err(error.into()),
-        })
-    }
-}
-
 impl Sheet {
-    fn report(&mut self, outcomes: AddedLines, console: &mut Console) {
+    fn report(
+        &mut self,
+        outcomes: AddedLines,
+        mut stored: BTreeMap<usize, Vec<String>>,
+        console: &mut Console,
+    ) {
         // The bar is hidden while lines are printed.
         let Self { form, array, progress, doubts, refused, added, there, host_zone, .. } = self;
         let now = self.asked.0.saturating_add(self.asked.1.elapsed());
@@ -373,12 +265,17 @@ impl Sheet {
                                 console.error(&format!("line {line}: {}", why.lines().join("; ")));
                             }
                             ResultForm::JsonLines(error) => {
-                                console.json(&json!({"line": line, "error": error(&why)}));
+                                console.json(&json!({"line": line, "error": error(why)}));
                             }
                         }
                     }
                     Ok((added, due)) if console.is_json() => {
-                        let document = line_json(line, &added, due.as_deref());
+                        let mut document = line_json(line, &added, due.as_deref());
+                        if let ResultForm::JsonLines(_) = form {
+                            let mut warnings = doubts.take();
+                            warnings.extend(stored.remove(&line).unwrap_or_default());
+                            document["warnings"] = warnings.into();
+                        }
                         match array {
                             Some(array) => array.push(console, &document),
                             None => console.json(&document),

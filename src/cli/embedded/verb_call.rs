@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::output_pieces::{OutputForm, PieceSender, VerbStream, output_pieces};
 use crate::cli::failure::CliFailure;
 use crate::cli::render::Console;
+use crate::cli::usage::usage_line;
 use crate::cli::verbs::{CliArgs, dispatch};
 use crate::store::Store;
 
@@ -22,12 +23,9 @@ pub(crate) struct VerbResult {
 
 /// Parses the words of a command line, without the name of the program. Fails with one line.
 pub(crate) fn parse_verb(words: &[String]) -> Result<CliArgs, String> {
-    let words = std::iter::once("schedctl").chain(words.iter().map(String::as_str));
-    CliArgs::try_parse_from(words).map_err(|error| {
-        let text = error.to_string();
-        let line = text.lines().next().unwrap_or_default();
-        line.trim_start_matches("error: ").to_owned()
-    })
+    let all = std::iter::once("schedctl").chain(words.iter().map(String::as_str));
+    let verb = words.iter().find(|word| !word.starts_with('-'));
+    CliArgs::try_parse_from(all).map_err(|error| usage_line(&error, verb.map(String::as_str)))
 }
 
 /// Runs a verb whose words come from a route, with JSON output.

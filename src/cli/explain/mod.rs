@@ -106,7 +106,7 @@ pub(crate) async fn explain(
                         .map_err(|error| CliFailure::Invalid(format!("--at: {error}")))?;
                     console.note(&format!("at {} ({})", rfc3339(at.at, &local), local.name()));
                     if let Some(note) = &at.note {
-                        console.note(note);
+                        console.warn(note);
                     }
                     Ask::At(at.at)
                 }

@@ -46,9 +46,7 @@ pub fn job_from_json(text: &str, host_zone: &Zone) -> Result<NamedJob, Vec<Probl
             text.len()
         )));
     }
-    let node =
-        node_json::from_text(text).map_err(|error| whole(format!("not valid JSON: {error}")))?;
-    compile(&node, host_zone)
+    compile(&node_json::from_text(text).map_err(whole)?, host_zone)
 }
 
 /// Compiles the job of a parsed JSON value. `host_zone` is the zone of a local time in a job

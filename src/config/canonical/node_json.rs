@@ -7,18 +7,35 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::error::Category;
 
 use crate::config::syntax::problem::quoted;
 use crate::config::syntax::redaction::as_name;
 use crate::config::syntax::text_node::{MAX_DEPTH, Node, NodeEntry, Value, too_deep};
 
-/// Builds the tree that the compilers of jobs read, from a JSON text. The error names the fault and
-/// its column in one line.
+/// Builds the tree that the compilers of jobs read, from a JSON text. The error names the fault in
+/// one line.
 pub(crate) fn from_text(text: &str) -> Result<Node<'static>, String> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let node = Level(0).deserialize(&mut deserializer).map_err(|error| error.to_string())?;
-    deserializer.end().map_err(|error| error.to_string())?;
+    let node = Level(0).deserialize(&mut deserializer).map_err(|error| json_fault(&error))?;
+    deserializer.end().map_err(|error| json_fault(&error))?;
     Ok(node)
+}
+
+/// Returns the message for a JSON text that cannot be read, in one line without words of the parser.
+pub fn json_fault(error: &serde_json::Error) -> String {
+    let place = format!("at line {} column {}", error.line(), error.column());
+    match error.classify() {
+        Category::Eof => format!("found JSON that ends too early {place}, wanted a complete value"),
+        Category::Syntax | Category::Io => {
+            format!("found text that is not JSON {place}, wanted one JSON object")
+        }
+        // The message is that of the visitor below. It names the key, so its place says no more.
+        Category::Data => {
+            let message = error.to_string();
+            message.strip_suffix(&format!(" {place}")).map_or(message.clone(), str::to_owned)
+        }
+    }
 }
 
 /// Builds the tree that the compilers of jobs read, from a JSON value. The error names the fault in
@@ -127,7 +144,7 @@ mod tests {
     #[test]
     fn a_key_given_twice_is_refused_at_any_depth() {
         for text in [r#"{"a": 1, "a": 2}"#, r#"{"b": [{"a": 1, "c": 0, "a": 2}]}"#] {
-            assert!(from_text(text).unwrap_err().contains(r#""a" is given twice"#));
+            assert_eq!(from_text(text).unwrap_err(), r#"key "a" is given twice, wanted once"#);
         }
     }
 

@@ -41,6 +41,9 @@ pub(crate) struct JobContext<'a> {
     pub(crate) origin: Origin<'a>,
 }
 
+/// The keys that say how jobs are added. They are parameters of the request that adds the jobs.
+const OF_REQUEST: &[&str] = &["replace", "if_absent", "allow_past"];
+
 /// Compiles the job of `table`. Returns `None` if a fault was noted.
 pub(crate) fn compile_job(
     table: &TableReader<'_>,
@@ -50,7 +53,8 @@ pub(crate) fn compile_job(
     let faults_before = problems.faults.len();
     let (beside, misplaced): (&[&str], &[&str]) = match context.origin {
         Origin::File { .. } => (&[], &["in", "unique", "unique_for"]),
-        Origin::Line | Origin::Stored => (&["name", "in", "unique", "unique_for"], &[]),
+        Origin::Line => (&["name", "in", "unique", "unique_for"], OF_REQUEST),
+        Origin::Stored => (&["name", "in", "unique", "unique_for"], &[]),
     };
     let known = [SCHEDULE, &[DTSTART], &names(OWN), ACTION, &names(RULES), beside];
     let slips = table.refuse_keys_beyond(&known, misplaced, known_keys::LATER_JOB, problems);
@@ -59,6 +63,14 @@ pub(crate) fn compile_job(
             problems,
             "a jobs file cannot have the key in, which counts from the time of schedctl add: write a fixed time such as at = \"2026-12-24T09:00\"",
         );
+    }
+    if let Origin::Line = context.origin {
+        for (key, spot) in OF_REQUEST.iter().filter_map(|key| Some((key, table.get(key)?))) {
+            spot.fault(
+                problems,
+                format!("found a key that holds for all lines, wanted ?{key}=1 in the query of the request, or the flag of schedctl add"),
+            );
+        }
     }
 
     let mut reading = Reading::new(context.origin, problems);

@@ -145,7 +145,7 @@ impl<'n> TableReader<'n> {
                 if matches!(entry.node.value, Value::Text(_) | Value::Array(_) | Value::Table(_)) {
                     slips.note(Slip::AnotherWord);
                 }
-                unknown_key(&entry.key, &known.concat())
+                unknown_key(&known.concat())
             };
             problems.unknown_key(&self.path_of(&entry.key), entry.key_span.clone(), message);
         }
@@ -153,25 +153,14 @@ impl<'n> TableReader<'n> {
     }
 }
 
-/// The maximum number of known keys that a message lists completely. If there are more keys, the
-/// message lists only the nearest keys.
+/// The maximum number of known keys that a message lists.
 const NAMED: usize = 12;
-/// The number of nearest keys that a message lists.
-const NEAREST: usize = 3;
-
 /// Returns the message for a key that is unknown and not near any known key.
-fn unknown_key(found: &str, known: &[&str]) -> String {
+fn unknown_key(known: &[&str]) -> String {
     if known.len() <= NAMED {
         return format!("unknown key, wanted {}", one_of(known));
     }
-    let mut nearest = known.to_vec();
-    nearest
-        .sort_by(|a, b| strsim::jaro_winkler(found, b).total_cmp(&strsim::jaro_winkler(found, a)));
-    nearest.truncate(NEAREST);
-    format!(
-        "unknown key, similar keys are {}; docs/jobs-toml.md and man jobs.toml list all keys",
-        one_of(&nearest)
-    )
+    "unknown key; docs/jobs-toml.md and man jobs.toml list all keys".to_owned()
 }
 
 impl<'n> Spot<'n> {

@@ -24,7 +24,7 @@ fn a_misspelt_schedule_does_not_hide_that_there_is_no_action() {
         "[jobs.a]\nzebra = 1\n",
         &[
             "jobs.toml:1:1: jobs.a: found no action",
-            "jobs.toml:2:1: jobs.a.zebra: unknown key, similar keys are",
+            "jobs.toml:2:1: jobs.a.zebra: unknown key; docs/jobs-toml.md",
         ],
     );
 }

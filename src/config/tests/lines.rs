@@ -90,10 +90,10 @@ fn an_at_most_once_line_with_retries_is_refused() {
 #[test]
 fn what_is_no_object_is_refused_in_one_line() {
     for (text, wanted) in [
-        ("", "not valid JSON: EOF"),
-        ("{", "not valid JSON: EOF"),
-        ("nonsense", "not valid JSON: expected"),
-        ("{} {}", "not valid JSON: trailing characters"),
+        ("", "found JSON that ends too early at line 1 column 0, wanted a complete value"),
+        ("{", "found JSON that ends too early at line 1 column 1, wanted a complete value"),
+        ("nonsense", "found text that is not JSON at line 1 column 2, wanted one JSON object"),
+        ("{} {}", "found text that is not JSON at line 1 column 4, wanted one JSON object"),
         ("[]", "found an array, wanted an object"),
         ("null", "found null, wanted an object"),
         ("3", "found integer (not shown), wanted an object"),

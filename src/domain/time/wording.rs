@@ -18,9 +18,10 @@ pub fn steers(c: char) -> bool {
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Formats an instant as RFC 3339 with milliseconds and the offset of the zone, or `Z` for UTC.
+/// Formats an instant as RFC 3339 with milliseconds and the offset of the zone, or `Z` for UTC. The
+/// zone data has several names for UTC, such as `Etc/UTC`; all have the same abbreviation.
 pub fn rfc3339(at: UnixMillis, zone: &Zone) -> String {
-    if zone.name().as_str() == "UTC" {
+    if zone.rules().to_offset_info(at.to_timestamp()).abbreviation() == "UTC" {
         return at.to_string();
     }
     at.to_timestamp().to_zoned(zone.rules().clone()).strftime("%FT%T%.3f%:z").to_string()
@@ -124,6 +125,21 @@ mod tests {
             Some("Sun 2026-11-22 22:30:00 EST in America/New_York")
         );
         assert_eq!(elsewhere("Europe/Paris", "Europe/Berlin"), None);
+    }
+
+    #[test]
+    fn a_time_in_utc_ends_with_z_whatever_the_zone_data_calls_utc() {
+        let at = UnixMillis::new(1_795_404_600_000).unwrap();
+        for (name, wanted) in [
+            ("UTC", "2026-11-23T03:30:00.000Z"),
+            ("Etc/UTC", "2026-11-23T03:30:00.000Z"),
+            ("Etc/Zulu", "2026-11-23T03:30:00.000Z"),
+            ("Europe/London", "2026-11-23T03:30:00.000+00:00"),
+            ("Europe/Berlin", "2026-11-23T04:30:00.000+01:00"),
+        ] {
+            let zone = Zone::load(&name.parse().unwrap()).unwrap();
+            assert_eq!(rfc3339(at, &zone), wanted, "{name}");
+        }
     }
 
     #[test]

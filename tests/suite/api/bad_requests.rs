@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::time::Instant;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::http_probe::HttpAnswer;
 use super::{ApiScene, DEFINING};
@@ -61,19 +61,32 @@ fn each_malformed_request_is_one_problem_and_changes_nothing() {
             422,
             "invalid",
         ),
+        (
+            "POST",
+            "/v1/jobs",
+            &[JSON],
+            "{\"in\":\"1h\",\"shell\":\"true\",\"replace\":true,\"if_absent\":true}",
+            422,
+            "invalid",
+        ),
+        ("POST", "/v1/jobs?bogus=1", &[JSON], "{\"shell\":\"true\"}", 400, "bad_request"),
+        ("POST", "/v1/jobs/a/backfill?max=1", &[JSON], "{\"from\":\"1h\"}", 400, "bad_request"),
+        ("POST", "/v1/jobs/a/run?x=1", &[], "", 400, "bad_request"),
+        ("POST", "/v1/jobs/a/backfill", &[], "", 422, "invalid"),
+        ("POST", "/v1/queues/default/set", &[JSON], "{}", 422, "invalid"),
         ("POST", "/v1/jobs/a/run", &[JSON], "{\"when\":1}", 400, "bad_request"),
-        ("POST", "/v1/jobs/a/backfill", &[JSON], "{\"from\":5}", 400, "bad_request"),
+        ("POST", "/v1/jobs/a/backfill", &[JSON], "{\"from\":5}", 422, "invalid"),
         ("POST", "/v1/jobs/a/backfill", &[JSON], "{}", 422, "invalid"),
         ("POST", "/v1/jobs/a/backfill", &[JSON], "{\"from\":\"soon\"}", 422, "invalid"),
         ("POST", "/v1/queues/default/set", &[JSON], "{\"limit\":\"x\"}", 422, "invalid"),
-        ("POST", "/v1/queues/default/set", &[JSON], "{\"limit\":[1]}", 400, "bad_request"),
-        ("GET", "/v1/jobs?limit=0", &[], "", 400, "bad_request"),
-        ("GET", "/v1/jobs?limit=1000000000", &[], "", 400, "bad_request"),
-        ("GET", "/v1/jobs?limit=-1", &[], "", 400, "bad_request"),
-        ("GET", "/v1/jobs?limit=1&limit=2", &[], "", 400, "bad_request"),
+        ("POST", "/v1/queues/default/set", &[JSON], "{\"limit\":[1]}", 422, "invalid"),
+        ("GET", "/v1/jobs?limit=0", &[], "", 422, "invalid"),
+        ("GET", "/v1/jobs?limit=1000000000", &[], "", 422, "invalid"),
+        ("GET", "/v1/jobs?limit=-1", &[], "", 422, "invalid"),
+        ("GET", "/v1/jobs?limit=1&limit=2", &[], "", 422, "invalid"),
         ("GET", "/v1/jobs?cursor=nonsense", &[], "", 400, "bad_request"),
         ("GET", "/v1/runs?cursor=cnVucyBOYU4gYQ", &[], "", 400, "bad_request"),
-        ("GET", "/v1/jobs?failed=maybe", &[], "", 400, "bad_request"),
+        ("GET", "/v1/jobs?failed=maybe", &[], "", 422, "invalid"),
         ("GET", "/v1/jobs?state=happy", &[], "", 422, "invalid"),
         ("GET", "/v1/jobs?tag=%00", &[], "", 422, "invalid"),
         ("GET", "/v1/runs?since=tomorrow+noon", &[], "", 422, "invalid"),
@@ -88,6 +101,8 @@ fn each_malformed_request_is_one_problem_and_changes_nothing() {
         ("GET", "/v1/runs/a@1", &[], "", 404, "not_found"),
         ("GET", "/v1/runs/a@1/logs?follow=1", &[], "", 404, "not_found"),
         ("GET", "/v1/runs/a@1/logs?attempt=0", &[], "", 422, "invalid"),
+        ("GET", "/v1/runs/a@1/logs?attempt=1&follow=1", &[], "", 422, "invalid"),
+        ("GET", "/v1/jobs/a/explain?at=now&last=1", &[], "", 422, "invalid"),
         ("POST", "/v1/queues/nothing/pause", &[], "", 404, "not_found"),
         ("GET", &long_path, &[], "", 422, "invalid"),
         ("GET", "/v1", &[], "", 404, "not_found"),
@@ -122,7 +137,12 @@ fn each_malformed_request_is_one_problem_and_changes_nothing() {
         let answer = scene.probe.send("admin", method, path, headers, body.as_bytes());
         let shown: String = body.chars().take(60).collect();
         assert_eq!(answer.status, *status, "{method} {path:.80} {shown}: {}", answer.text());
-        answer.problem(*status, code);
+        let problem = answer.problem(*status, code);
+        let errors = problem["errors"].as_array().map_or(0, Vec::len);
+        assert_eq!(errors > 0, *status == 422, "{problem}");
+        let detail = problem["detail"].as_str().unwrap();
+        let has_flag = detail.contains("--") && !path.contains("--");
+        assert!(!has_flag, "{method} {path:.80}: {detail}");
     }
     assert_eq!(scene.ctl("admin").run(&["list", "--all", "--json"]).json(), before);
 }
@@ -140,6 +160,30 @@ fn faults_of_a_definition_are_named_each_with_its_key() {
         .collect();
     assert_eq!(paths, ["in", "comand", "timeout"], "{problem}");
     assert!(problem["errors"][0]["wanted"].as_str().unwrap().contains("units"), "{problem}");
+}
+
+#[test]
+fn too_many_lines_are_refused_at_once_or_where_they_end() {
+    let scene = ApiScene::start(DEFINING, "");
+    let lines = [("Content-Type", "application/x-ndjson")];
+    let head = scene.probe.head("admin", "POST", "/v1/jobs/bulk", &lines);
+    let said =
+        scene.probe.raw(format!("{head}Content-Length: {}\r\n\r\n", 64 << 20 | 1).as_bytes());
+    said.problem(413, "too_large");
+    let mut stream = scene.probe.connect();
+    write!(stream, "{head}Transfer-Encoding: chunked\r\n\r\n").unwrap();
+    let blank = vec![b'\n'; 1 << 20];
+    let chunk = [b"100000\r\n".as_slice(), &blank, b"\r\n"].concat();
+    for _ in 0..64 {
+        stream.write_all(&chunk).unwrap();
+    }
+    stream.write_all(b"1\r\n\n\r\n").unwrap();
+    let answer = HttpAnswer::read(stream);
+    let text = answer.text();
+    let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert_eq!((answer.status, &last["error"]["code"]), (200, &json!("too_large")), "{last}");
+    assert_eq!(last["error"]["status"], 413, "{last}");
+    assert!(!text.contains("standard input"), "{text}");
 }
 
 #[test]

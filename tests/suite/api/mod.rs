@@ -6,10 +6,12 @@ mod bad_requests;
 mod http_probe;
 mod listening;
 mod lists;
+mod parameters;
 mod remote_top;
 mod remote_verbs;
 mod round_trips;
 mod streams;
+mod warnings;
 
 use std::fs;
 use std::path::PathBuf;

@@ -54,7 +54,7 @@ fn meant_by(digits: &str) -> String {
 
 /// Parses a time of day with colons: `09:00`, `9:00:30` or `09:00:30.5`.
 pub(super) fn digital(word: TimeWord<'_>) -> Result<Time, TimeFault> {
-    if !word.text.starts_with(|c: char| c.is_ascii_digit()) {
+    if !word.text.starts_with(|c: char| c.is_ascii_digit()) || !word.text.contains(':') {
         return Err(word.unknown());
     }
     let refuse =

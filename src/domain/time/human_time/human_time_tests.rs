@@ -213,6 +213,7 @@ fn an_unknown_word_is_pointed_at_with_the_accepted_forms() {
     assert!(refusal(&"9".repeat(300)).contains("the text has 300 bytes, wanted at most 200"));
     assert!(refusal("in 30").contains("has no unit, write \"30s\""));
     assert!(refusal(" ").contains("is empty, wanted"));
+    assert!(refusal("10y").contains("\"10y\" at character 1 is not understood, wanted \"2026-"));
     assert!(refusal("heute 9am").contains("\"heute\" at character 1 is not understood, wanted"));
 }
 
