@@ -17,8 +17,8 @@ fn no_read_takes_more_than_eight_round_trips_to_redis() {
     let redis = TestRedis::start();
     let proxy = Proxy::to(&redis);
     let scene = ApiScene::start_at(
-        &proxy.url(),
         redis,
+        &proxy.url(),
         DEFINING,
         "[queues.mail]\n[jobs.tick]\nevery = \"1h\"\nshell = \"echo hello\"\n\
          [jobs.child]\nafter = [\"tick\"]\nshell = \"true\"\n\

@@ -1,11 +1,11 @@
-//! A proxy to a test's Redis that counts round trips, and can lose an answer: the command is done,
-//! but its caller never learns of it.
+//! A proxy to a test's Redis that counts round trips, can delay answers, and can lose an answer: the
+//! command is done, but its caller never learns of it.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -36,6 +36,8 @@ struct Shared {
     armed: Mutex<Option<(Vec<u8>, Loss)>>,
     lost: AtomicUsize,
     round_trips: AtomicUsize,
+    /// The delay of each answer, ms.
+    delay: AtomicU64,
     is_over: AtomicBool,
     streams: Mutex<Vec<UnixStream>>,
 }
@@ -65,6 +67,11 @@ impl Proxy {
     /// are sent together count once.
     pub(crate) fn round_trips(&self) -> usize {
         self.shared.round_trips.load(Ordering::SeqCst)
+    }
+
+    /// Delays each answer by this many milliseconds from now on.
+    pub(crate) fn delay_answers(&self, millis: u64) {
+        self.shared.delay.store(millis, Ordering::SeqCst);
     }
 
     /// Waits until an answer was lost.
@@ -153,6 +160,7 @@ impl Shared {
         while let Ok(count) = from.read(&mut bytes)
             && count > 0
         {
+            std::thread::sleep(Duration::from_millis(self.delay.load(Ordering::SeqCst)));
             link.is_answered.store(true, Ordering::SeqCst);
             let doomed = *link.fate.lock().unwrap();
             if doomed.is_some() {
