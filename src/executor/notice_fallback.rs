@@ -195,7 +195,7 @@ mod tests {
             env: BTreeMap::new(),
             env_files: Vec::new(),
             notice_facts: NoticeFacts::default(),
-            parents: BTreeMap::new(),
+            parents: Vec::new(),
             webhook_secrets: Vec::new(),
             by_redis: (UnixMillis::EPOCH, BootInstant::now()),
             cwd: Some(PathBuf::from("/missing")),

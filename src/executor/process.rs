@@ -213,7 +213,7 @@ mod tests {
             env: std::collections::BTreeMap::new(),
             env_files: Vec::new(),
             notice_facts: crate::executor::attempt::NoticeFacts::default(),
-            parents: std::collections::BTreeMap::new(),
+            parents: Vec::new(),
             webhook_secrets: Vec::new(),
             by_redis: (
                 crate::domain::time::unix_millis::UnixMillis::EPOCH,

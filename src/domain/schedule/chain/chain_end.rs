@@ -76,6 +76,12 @@ impl ParentEnd {
         })
     }
 
+    /// Returns the states of these ends as words, such as `load=failed transform=succeeded`.
+    pub fn states_of(ends: &[Self]) -> String {
+        let word = |end: &Self| format!("{}={}", end.job, end.state);
+        ends.iter().map(word).collect::<Vec<_>>().join(" ")
+    }
+
     /// Returns this end as JSON, as `SCHEDD_PARENTS` and `show --json` have it.
     pub fn to_json(&self) -> Value {
         serde_json::json!({

@@ -11,6 +11,7 @@ use crate::support::script::{Act, Script, exit};
 use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
 use schedd::domain::run::run_state::RunState;
+use schedd::domain::schedule::chain::chain_end::ParentEnd;
 
 const CHAIN: &str = "\
 [jobs.extract]\nevery = \"1s\"\noverlap = \"allow\"\nshell = \"true\"\n\
@@ -36,7 +37,7 @@ fn each_occurrence_of_the_root_brings_each_child_once_with_two_nodes() {
 }
 
 #[test]
-fn a_child_gets_the_ends_of_its_parents_in_its_environment() {
+fn the_attempt_of_a_child_gets_the_ends_of_its_parents() {
     let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     script.set("false", &[Act::End(exit(3))]);
@@ -52,9 +53,7 @@ fn a_child_gets_the_ends_of_its_parents_in_its_environment() {
         .into_iter()
         .find(|attempt| attempt.run == run.run)
         .expect("the attempt of the child");
-    assert_eq!(attempt.parents["SCHEDD_PARENT_STATES"], "load=failed root=succeeded");
-    let parents: serde_json::Value =
-        serde_json::from_str(&attempt.parents["SCHEDD_PARENTS"]).unwrap();
+    let parents: serde_json::Value = attempt.parents.iter().map(ParentEnd::to_json).collect();
     assert_eq!(
         (&parents[0]["job"], &parents[0]["exit_code"], &parents[0]["state"]),
         (&json!("load"), &json!(3), &json!("failed"))
