@@ -218,3 +218,28 @@ fn a_replaced_job_that_would_split_the_chain_below_it_is_refused() {
     replace("load", ["--every", "1h"]).good();
     replace("report", ["--every", "1h"]).good();
 }
+
+#[test]
+fn an_occurrence_that_waits_in_vain_is_explained_found_and_ended() {
+    let bench = chain();
+    bench.ctl.run(&["run", "extract"]).good();
+    bench.node.finish(&bench.node.claim("extract"), RunState::Succeeded, &[]);
+    bench.node.give_chain_ends();
+    bench.node.finish(&bench.node.claim("load"), RunState::Succeeded, &[]);
+    bench.node.give_chain_ends();
+    assert!(!bench.ctl.run(&["explain", "report"]).good().stdout.contains("in vain"));
+    bench.node.finish(&bench.node.claim("transform"), RunState::Failed, &[]);
+    // The end of `transform` is lost, as only a fault of Redis or schedd could do it.
+    let () =
+        redis::cmd("DEL").arg("{schedd}:chain_ends").query(&mut bench.redis.connection()).unwrap();
+    let report = bench.ctl.run(&["explain", "report"]).good().stdout;
+    assert!(report.contains("waits for the end of transform (failed)."), "{report}");
+    assert!(report.contains("It waits in vain"), "{report}");
+    let found = bench.ctl.run(&["doctor", "--fix"]).stdout;
+    assert!(found.contains("occurrences that waited in vain: 1"), "{found}");
+    bench.node.give_chain_ends();
+    let report = bench.node.claim("report");
+    bench.node.finish(&report, RunState::Succeeded, &[]);
+    let shown = bench.ctl.run(&["show", &report.run.to_string(), "--json"]).good().json();
+    assert_eq!(shown["parents"][1]["state"], json!("failed"));
+}
