@@ -189,7 +189,7 @@ local rev = int(math.max(whole(job[1], FENCE - 1) + 1, micros))
 count_change(k.nudge, 'jobs')
 set_not_while(k.not_while, k.not_while_recent, k.job, name, not_while)
 set_gate_entry(k.job_gates, k.job, gate_entry)
-set_parents(k, name, after)
+set_parents(k, name, after, now)
 
 -- Writes the definition, and what an edit can change, to the job's record.
 local function set_job(fields)

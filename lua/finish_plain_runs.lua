@@ -31,7 +31,7 @@ local function plain_run(k)
   local run = redis.pcall('HMGET', k.run, 'fence', 'state', 'places')
   if run[1] ~= k.fence or run[2] ~= 'running' or (run[3] or '') ~= '' then return end
   if has_stop_requests and redis.call('HEXISTS', k.stop_requests, k.id) == 1 then return end
-  if has_chains and children_of(k.chains, k.job_name, 1)[1] then return end
+  if has_chains and child_links(k.chains, k.job_name, 1)[1] then return end
   local job = redis.pcall('HMGET', k.job, 'rev', 'delay', 'notify', 'skipped_behind', 'once', 'pending', 'paused_run', 'ended')
   if not job[1] or (job[2] or '') ~= '' or (job[3] or '') ~= '' or job[4] then return end
   if redis.pcall('ZCARD', k.waiting) ~= 0 or type(redis.pcall('ZCARD', k.open)) ~= 'number' then return end

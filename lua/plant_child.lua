@@ -1,6 +1,8 @@
 #!lua flags=allow-oom
 -- Gives the end of a parent's run to one child. When all parents have ended for this occurrence,
 -- the child's run becomes ready, or ends as skipped with the reason `parent`.
+-- The rule and the parents are those of the time at which the occurrence began, however the child
+-- was edited since then. The run of a child that was removed ends as cancelled instead of starting.
 -- A skipped range of the parents becomes one skipped range of the child, or one run.
 -- A child that was skipped because of a parent runs after all if that parent is retried and lets it
 -- run.
@@ -12,10 +14,10 @@
 -- Args: now, entry (the member of `chain_ends`), id (of the child's run), job_name, due_ms, lane
 --   (of the child, as the caller read it), most (how many occurrences may wait for parents)
 -- Reply planted
--- Reply skipped
+-- Reply skipped: also for a run that ended as cancelled
 -- Reply awaits: the number of parents that have not ended
 -- Reply known: the child's run was decided before, and this end does not change it
--- Reply unrelated: the child no longer exists, or no longer has this parent
+-- Reply unrelated: the child has no record, or did not have this parent when the occurrence began
 -- Reply full: too many occurrences of the child wait for parents; the entry stays
 -- Reply gone: another node did this first
 -- Reply stale: the child's lane changed
@@ -35,29 +37,33 @@ end
 
 local ended = object(entry)
 local parent = string.match(tostring(ended.run), '^[^@]*')
-local job = redis.call('HMGET', k.job, 'rev', 'ended', 'after', 'queue', 'notify')
-local rule, listed = string.match(job[3] or '', '^(%S+) (.+)$')
+local occurrence = string.match(id, '@(.*)$')
+local job = redis.call('HMGET', k.job, 'rev', 'ended', 'after', 'queue', 'notify', 'former_after', 'pending')
+local run = redis.call('HMGET', k.run, 'state', 'reason', 'parents', 'skipped_count', 'chain_since')
+local was_skipped = run[1] == 'skipped' and run[2] == 'parent' and not run[4]
+local known = redis.call('HGET', k.chain, occurrence)
+local state = object(known)
+local since = was_skipped and run[5] or ended.since
+since = since and whole(since, PARKED) or now
+local after = type(state.after) == 'string' and state.after or parents_at(job[3], job[6], since, now)
+
+local rule, listed = string.match(after, '^(%S+) (.+)$')
 local parents, is_parent = {}, false
 for name in string.gmatch(listed or '', '%S+') do
   parents[#parents + 1] = name
   is_parent = is_parent or name == parent
 end
-if not job[1] or job[2] or not is_parent then return done('unrelated') end
+if not job[1] or not is_parent then return done('unrelated') end
 if job[4] ~= lane then return {'stale'} end
-
-local occurrence = string.match(id, '@(.*)$')
-local run = redis.call('HMGET', k.run, 'state', 'reason', 'parents', 'skipped_count')
-local was_skipped = run[1] == 'skipped' and run[2] == 'parent' and not run[4]
-if run[1] and not was_skipped then return done('known') end
+-- The child may have got a schedule of its own, which planned a run for the same time.
+if run[1] and not was_skipped or job[7] == id then return done('known') end
 
 -- The ends of the parents for this occurrence, by the names of the parents.
-local known = redis.call('HGET', k.chain, occurrence)
-local ends, since = {}, now
+local ends = {}
 if was_skipped then
   for _, one in ipairs(object(run[3])) do ends[tostring(one.job)] = one end
 elseif known then
-  local state = object(known)
-  ends, since = type(state.ends) == 'table' and state.ends or {}, tonumber(state.at) or now
+  ends = type(state.ends) == 'table' and state.ends or {}
 elseif ended.again then
   return done('known')
 elseif redis.call('HLEN', k.chain) >= tonumber(most) then
@@ -79,27 +85,28 @@ for _, name in ipairs(parents) do
   end
 end
 if awaited > 0 then
-  redis.call('HSET', k.chain, occurrence, cjson.encode({at = int(since), ends = ends}))
+  redis.call('HSET', k.chain, occurrence, cjson.encode({at = int(since), after = after, ends = ends}))
   return done('awaits', awaited)
 end
 
 local may_run = rule == 'after_finished' or rule == 'after' and succeeded == #parents or rule == 'after_any' and succeeded > 0
   or rule == 'after_failed' and failed > 0
+local is_removed = job[2] and job[2] ~= 'finished'
 local facts = {'job', job_name, 'due', due_ms, 'queue', lane, 'kind', is_manual(id) and 'manual' or 'regular', 'rev', job[1],
-  'parents', cjson.encode(list)}
-if was_skipped and not may_run then
+  'parents', cjson.encode(list), 'chain_since', int(since)}
+if was_skipped and (not may_run or is_removed) then
   redis.call('HSET', k.run, 'parents', cjson.encode(list))
   return done('known')
 end
-if not may_run then
-  if count > 1 then
+if not may_run or is_removed then
+  if not may_run and count > 1 then
     facts[#facts + 1], facts[#facts + 2], facts[#facts + 3], facts[#facts + 4] = 'skipped_to', to, 'skipped_count', int(count)
     redis.call('HSET', k.job, 'skipped_records', int(whole(redis.call('HGET', k.job, 'skipped_records'), COUNT - 1) + 1))
     add_to_counter(k.counters, 'skipped', count - 1)
   end
   -- The parents must be in the record when the end of this run is given to its own children.
   redis.call('HSET', k.run, unpack(facts))
-  end_run(k, id, 'skipped', 'parent', now, {})
+  end_run(k, id, may_run and 'cancelled' or 'skipped', may_run and 'job removed' or 'parent', now, {})
   redis.call('HDEL', k.chain, occurrence)
   return done('skipped')
 end

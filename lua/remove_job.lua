@@ -130,7 +130,7 @@ if passed ~= '' and redis.call('EXISTS', k.passed_run) == 0 then
 end
 redis.call('ZREM', k.jobs, name)
 set_gate_entry(k.job_gates, k.job, '')
-set_parents(k, name, '')
+set_parents(k, name, '', now)
 if pending ~= '' then
   redis.call('ZREM', k.job_due, pending)
   unwatch_planned(k, pending)

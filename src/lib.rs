@@ -84,6 +84,10 @@
 //! each entry to its child with `plant_child.lua`, which plans the child's run when all parents have
 //! ended. A child's run has the due time of the root, the job at the top of the chain.
 //!
+//! An occurrence has the rules and parents of the time at which it began: the first end of the
+//! root's run. Each end carries this time. So a job keeps its former texts of parents
+//! (`former_after`), and a removed link stays in `chains` with the time of its removal.
+//!
 //! # The gates of a run
 //!
 //! A gate ([`domain::queue::gate`]) is a concurrency key, a group, or a job that must not run at

@@ -150,19 +150,53 @@ local function set_not_while(not_while, recent, job, job_name, text)
 end
 
 -- Lists a job in `chains` with each of its parents, as `PARENT JOB`. `text` has the rule and the
--- parents; '' removes the job and what it knows about ended parents.
-local function set_parents(k, job_name, text)
-  local old = redis.call('HGET', k.job, 'after') or ''
+-- parents; '' removes them.
+-- Occurrences that began before this change keep the former parents. So the field `former_after` gets
+-- a line `NOW TEXT` with the former text, and each former parent stays listed as `PARENT JOB NOW`. The
+-- newest FORMER lines are kept. A parent with LINKS links gets no further former child.
+local FORMER, LINKS = 20, 1000
+local function set_parents(k, job_name, text, now)
+  local record = redis.call('HMGET', k.job, 'after', 'former_after')
+  local old = record[1] or ''
   local named = {}
   for parent in string.gmatch(string.match(text, ' .*$') or '', '%S+') do
     named[parent] = true
     redis.call('ZADD', k.chains, 0, parent .. ' ' .. job_name)
   end
+  if text == old then return end
+  local lines = {}
+  for line in string.gmatch((record[2] or '') .. '\n' .. int(now) .. ' ' .. old, '[^\n]+') do lines[#lines + 1] = line end
+  redis.call('HSET', k.job, 'former_after', table.concat(lines, '\n', math.max(#lines - FORMER, 0) + 1))
   for parent in string.gmatch(string.match(old, ' .*$') or '', '%S+') do
-    if not named[parent] then redis.call('ZREM', k.chains, parent .. ' ' .. job_name) end
+    if not named[parent] then
+      if redis.call('ZLEXCOUNT', k.chains, '[' .. parent .. ' ', '(' .. parent .. '!') < LINKS then
+        redis.call('ZADD', k.chains, 0, parent .. ' ' .. job_name .. ' ' .. int(now))
+      end
+      redis.call('ZREM', k.chains, parent .. ' ' .. job_name)
+    end
   end
-  if text ~= '' then redis.call('HSET', k.job, 'after', text) elseif old ~= '' then redis.call('HDEL', k.job, 'after') end
-  if text == '' and old ~= '' then redis.call('UNLINK', k.chain) end
+  for at = 1, #lines - FORMER do
+    local before, dropped = string.match(lines[at], '^(%d+) %S*(.*)$')
+    for parent in string.gmatch(dropped or '', '%S+') do redis.call('ZREM', k.chains, parent .. ' ' .. job_name .. ' ' .. before) end
+  end
+  if text ~= '' then redis.call('HSET', k.job, 'after', text) else redis.call('HDEL', k.job, 'after') end
+end
+
+-- Returns true if a change at the time `changed` came after the beginning `since` of an occurrence. A
+-- time after `now` is that of a clock that was ahead, so the change was before.
+local function is_changed_since(changed, since, now)
+  local at = tonumber(changed)
+  return at and since < at and at <= now
+end
+
+-- Returns the rule and the parents that a job had at the time `since`; '' if it had none. `after` and
+-- `former` are the fields of its record.
+local function parents_at(after, former, since, now)
+  for line in string.gmatch(former or '', '[^\n]+') do
+    local before, text = string.match(line, '^(%d+) (.*)$')
+    if is_changed_since(before, since, now) then return text end
+  end
+  return after or ''
 end
 
 -- Lists a job with the first gate that its runs have to pass, as `LANE GATE JOB`; '' removes the

@@ -111,34 +111,41 @@ end
 -- The fields of a run's record that the end of a parent contains.
 local CHAIN_FIELDS = {'exit_code', 'skipped_to', 'skipped_count'}
 
--- Returns the children of a job: the jobs that name it as a parent. `most` limits their number; -1
--- means all.
-local function children_of(chains, name, most)
+-- Returns the links in `chains` from a job to its children and former children. `most` limits their
+-- number; -1 means all.
+local function child_links(chains, name, most)
   return redis.call('ZRANGEBYLEX', chains, '[' .. name .. ' ', '(' .. name .. '!', 'LIMIT', 0, most)
 end
 
 -- Adds the end of a run to `chain_ends`, once for each child of its job. Any node then gives the
--- end to the child (plant_child.lua).
+-- end to the child (plant_child.lua). A former child gets the end if the occurrence began while it
+-- was a child. An occurrence begins with the first end of the root's run.
 -- A rerun is no part of a chain, nor is a manual run of a job that has parents itself. A regular run
 -- of such a job always is, also if a journal restored its end and its record names no parents.
 -- The number of entries is not limited, because each of them may be the end for which a child
 -- waits. The configuration limits the children of a job.
 local function note_chain_end(k, id, state, reason, now)
-  local children = children_of(k.chains, string.match(id, '^[^@]*'), -1)
-  if not children[1] or string.find(id, '~rerun%w%w%w%w%w%w$') then return end
-  local run = redis.call('HMGET', k.run, 'parents', 'retried_at', 'planted_again', unpack(CHAIN_FIELDS))
+  local links = child_links(k.chains, string.match(id, '^[^@]*'), -1)
+  if not links[1] or string.find(id, '~rerun%w%w%w%w%w%w$') then return end
+  local run = redis.call('HMGET', k.run, 'parents', 'retried_at', 'planted_again', 'chain_since', unpack(CHAIN_FIELDS))
   local is_by_hand = string.find(id, '~', 1, true) and not string.find(id, '~backfill', 1, true)
   if is_by_hand and not run[1] and (redis.call('HGET', k.job, 'after') or '') ~= '' then return end
-  local ended = {run = id, state = state, reason = reason, at = int(now)}
+  local since = run[4] and whole(run[4], PARKED) or now
+  if not run[4] then redis.call('HSET', k.run, 'chain_since', int(since)) end
+  local ended = {run = id, state = state, reason = reason, at = int(now), since = int(since)}
   -- A child whose record is gone got an earlier end of this run before.
   if run[2] or run[3] then ended.again = '1' end
   for at, field in ipairs(CHAIN_FIELDS) do
-    local value = run[at + 3]
+    local value = run[at + 4]
     if value and value ~= '' then ended[field] = value end
   end
-  for _, entry in ipairs(children) do
-    ended.child = string.match(entry, ' (.*)$')
-    redis.call('ZADD', k.chain_ends, now, cjson.encode(ended))
+  local given = {}
+  for _, link in ipairs(links) do
+    local child, before = string.match(link, '^%S+ (%S+) ?(%d*)$')
+    if child and not given[child] and (before == '' or is_changed_since(before, since, now)) then
+      given[child], ended.child = true, child
+      redis.call('ZADD', k.chain_ends, now, cjson.encode(ended))
+    end
   end
   wake_nodes(k.nudge, 'chains')
 end

@@ -18,7 +18,7 @@
 //!
 //! `node.rs` starts and stops a node, and `node_parts.rs` gives each loop the handles that it uses.
 //! `node_context.rs` has the handles that every loop uses. `wakeups.rs` wakes the loops after a
-//! change of the data in Redis.
+//! change of the data in Redis. `waiting_entries.rs` has the wait of two loops between their rounds.
 
 pub mod chains;
 pub mod dispatch;
@@ -35,6 +35,7 @@ pub mod recovery;
 mod settings;
 mod status;
 mod traces;
+mod waiting_entries;
 mod wakeups;
 
 pub use dispatch::definition::{Definition, DefinitionError};

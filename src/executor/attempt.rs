@@ -16,6 +16,7 @@ use crate::domain::job::webhook::SigningSecret;
 use crate::domain::name::names::{Fence, NodeName, RunId};
 use crate::domain::run::run_state::Ending;
 use crate::domain::run::trace_context::TraceContext;
+use crate::domain::schedule::chain::chain_end::ParentEnd;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::ZoneName;
 use crate::keeper::{BootInstant, Variables};
@@ -46,8 +47,8 @@ pub struct Attempt {
     pub by_redis: (UnixMillis, BootInstant),
     /// The payload of the notice, if this attempt delivers a notice.
     pub notice_facts: NoticeFacts,
-    /// The variables with the ends of the job's parents. Empty for a run that no parent started.
-    pub parents: BTreeMap<String, String>,
+    /// The ends of the job's parents. Empty for a run that no parent started.
+    pub parents: Vec<ParentEnd>,
     /// The trace that the attempt belongs to; `None` for no trace.
     pub trace: Option<TraceContext>,
     /// The directory in which a process starts; `None` for the home of the user it runs as.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::account::Account;
 use super::attempt::Attempt;
+use crate::domain::schedule::chain::chain_end::ParentEnd;
 use crate::keeper::Variables;
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -53,7 +54,7 @@ impl Account {
                 .map(named)
                 .chain(own)
                 .chain(attempt.notice_facts.variables.clone())
-                .chain(attempt.parents.clone())
+                .chain(parent_variables(&attempt.parents).into_iter().flatten().map(named))
                 .chain(facts.into_iter().chain(result).map(named))
                 .collect(),
         )
@@ -84,4 +85,15 @@ impl Account {
             None => (PathBuf::from(&self.home), Some(PathBuf::from("/"))),
         }
     }
+}
+
+/// Returns the variables with the ends of the parents: as JSON, and as words for a shell. Returns
+/// none for a run that no parent started.
+fn parent_variables(ends: &[ParentEnd]) -> Option<[(&'static str, String); 2]> {
+    let json: serde_json::Value = ends.iter().map(ParentEnd::to_json).collect();
+    let variables = [
+        ("SCHEDD_PARENTS", json.to_string()),
+        ("SCHEDD_PARENT_STATES", ParentEnd::states_of(ends)),
+    ];
+    Some(variables).filter(|_| !ends.is_empty())
 }

@@ -195,7 +195,7 @@ mod tests {
             env: BTreeMap::new(),
             env_files: Vec::new(),
             notice_facts: NoticeFacts::default(),
-            parents: BTreeMap::new(),
+            parents: Vec::new(),
             trace: None,
             webhook_secrets: Vec::new(),
             by_redis: (UnixMillis::EPOCH, BootInstant::now()),

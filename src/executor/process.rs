@@ -206,7 +206,7 @@ mod tests {
             env: std::collections::BTreeMap::new(),
             env_files: Vec::new(),
             notice_facts: crate::executor::attempt::NoticeFacts::default(),
-            parents: std::collections::BTreeMap::new(),
+            parents: Vec::new(),
             trace: None,
             webhook_secrets: Vec::new(),
             by_redis: (

@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | `plan`, `jobs`, `sharing`, `schedule` | the meaning of a seed: jobs, what they share, faults, and due times by plain arithmetic |
 //! | `each_node` | the jobs that run on each node, and their instances |
-//! | `chain` | a chain of jobs, each after the one before it |
+//! | `chain` | a chain of jobs: two after the first, one after both, and so on |
 //! | `small` | the node with few slots, and the runs it has to put in order |
 //! | `stage`, `grounds`, `proxy`, `http_store` | the nodes, their environment, their connections to Redis, and the store jobs write to |
 //! | `faults/` | one file for each family of faults, each with the harm its row may do to the promises |
@@ -64,7 +64,7 @@ struct Args {
     /// Run only jobs whose names begin with one of these
     #[arg(long, value_delimiter = ',')]
     jobs: Vec<String>,
-    /// Run only a chain of this number of jobs, each after the one before it
+    /// Run only a chain of this number of jobs [default: a short chain beside other jobs]
     #[arg(long, value_name = "N", conflicts_with_all = ["soak", "redis_clock", "jobs"],
         value_parser = clap::value_parser!(u64).range(2..=500))]
     chain: Option<u64>,
@@ -124,7 +124,7 @@ fn main() -> ExitCode {
         length: Duration::from_secs(args.seconds).saturating_sub(world::plan::RESTORING),
         faults,
         jobs,
-        chain: usize::try_from(args.chain.unwrap_or(0)).unwrap(),
+        chain: args.chain.map_or(world::chain::SHORT, |length| usize::try_from(length).unwrap()),
         keep: args.verbose,
         mode: if args.soak { proof::trial::Mode::Soak } else { proof::trial::Mode::Chaos },
     };

@@ -26,9 +26,9 @@ const FILES: u64 = 30;
 /// leaks.
 const RESIDENT: u64 = 160 * 1024;
 
-/// Takes the schedule from the first job of a chain, and waits until all occurrences have gone
-/// through the chain. Returns when that began and when the nodes knew it. Does nothing without a
-/// chain.
+/// Takes the schedule from the first job of a chain, removes the other jobs of the file, and waits
+/// until all occurrences have gone through the chain. Returns when that began and when the nodes
+/// knew it. Does nothing without a chain.
 pub(crate) fn stop_chain(
     stage: &Stage,
     chain: &[Job],

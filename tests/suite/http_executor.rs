@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use schedd::domain::job::job_spec::{Action, HttpRequest};
 use schedd::domain::job::webhook::SigningSecret;
 use schedd::domain::run::run_state::{AttemptOutcome, Ending};
+use schedd::domain::schedule::chain::chain_end::ParentEnd;
 use schedd::executor::{Attempt, ExcerptStream, StopReason};
 use schedd::keeper::BootInstant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -69,6 +70,36 @@ async fn a_request_carries_the_jobs_fields_and_the_facts_of_its_run() {
         assert_eq!(sent.header(name), Some(&*value), "{name}");
     }
     assert_eq!(sent.headers.iter().filter(|(name, _)| name == "schedd-fence").count(), 1);
+}
+
+#[tokio::test]
+async fn a_request_carries_the_ends_of_the_parents_of_its_run_in_4_kib() {
+    let bench = Bench::start().await;
+    let sink = HttpSink::start([]).await;
+    let end = |at: usize| ParentEnd {
+        job: format!("{at:0>63}").parse().unwrap(),
+        run: format!("{at:0>63}@1790000000000~backfill").parse().unwrap(),
+        state: "timed_out".to_owned(),
+        reason: "überlang\n".repeat(1000),
+        exit_code: Some(-2_147_483_648),
+    };
+    let parents: Vec<ParentEnd> = (0..16).map(end).collect();
+    let attempt = Attempt { parents, ..of(request("POST", sink.url("/"))) };
+    let (outcome, _) = bench.run(&attempt).await;
+    assert_eq!(outcome.ending, Ending::Succeeded);
+    let requests = sink.requests();
+    let text = requests[0].header("schedd-parents").unwrap();
+    assert!(text.len() <= 4096, "{}", text.len());
+    let sent: serde_json::Value = serde_json::from_str(text).unwrap();
+    let last = serde_json::json!({
+        "job": attempt.parents[15].job.as_str(), "run_id": attempt.parents[15].run.to_string(),
+        "state": "timed_out", "exit_code": -2_147_483_648_i64,
+    });
+    assert_eq!(sent[15], last);
+    let states = requests[0].header("schedd-parent-states").unwrap();
+    assert!(states.ends_with("15=timed_out"), "{states}");
+    bench.run(&of(request("POST", sink.url("/")))).await;
+    assert_eq!(sink.requests()[1].header("schedd-parents"), None);
 }
 
 #[tokio::test]

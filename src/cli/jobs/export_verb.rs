@@ -31,7 +31,8 @@ Examples:
   schedctl export backup report
   schedctl export --all --json
 
-Jobs declared in jobs files are exported only with --all. A job with a clock schedule and no zone
+Jobs declared in jobs files are exported only with --all. A job that runs after others is exported
+with all jobs above it in its chain. A job with a clock schedule and no zone
 gets the zone that is stored with the job. A one-shot whose time is past is written as a comment. A
 unique key is also written as a comment, because a jobs file cannot have unique keys. The values of
 env, headers, bodies and webhook_secret, which show hides, are written unchanged: protect the file
@@ -75,6 +76,7 @@ pub(crate) async fn export(
     } else {
         named_jobs(&store, &names, args).await?
     };
+    let records = with_parents(&store, records, args, console).await?;
     let (mut jobs, mut code) = (Vec::new(), 0);
     for record in records {
         match exported(record, now) {
@@ -83,6 +85,7 @@ pub(crate) async fn export(
         }
     }
     jobs.sort_by(|left, right| left.name.cmp(&right.name));
+    comment_children(&mut jobs);
     // A job that is printed only as a comment needs no queue in the file.
     let specs = || jobs.iter().filter(|job| job.form == TableForm::Table).map(|job| &job.spec);
     let queues = queues_of(&store, specs().map(|spec| spec.queue.clone()).collect()).await?;
@@ -167,6 +170,57 @@ async fn named_jobs(
         records.push(record);
     }
     Ok(records)
+}
+
+/// Adds the jobs after which the jobs of `records` run, because a jobs file has the parents of its
+/// jobs. Names each added job in a note.
+async fn with_parents(
+    store: &Store,
+    mut records: Vec<JobRecord>,
+    args: &ExportArgs,
+    console: &mut Console,
+) -> Result<Vec<JobRecord>, CliFailure> {
+    let graph = store.read_chains().await?;
+    let mut open: Vec<JobName> = records.iter().map(|record| record.name.clone()).collect();
+    let mut known: BTreeSet<JobName> = open.iter().cloned().collect();
+    while let Some(job) = open.pop() {
+        for parent in graph.parents_of(&job).filter(|parent| known.insert((*parent).clone())) {
+            let read = named_jobs(store, std::slice::from_ref(parent), args).await;
+            records.extend(read.map_err(|failure| match failure {
+                CliFailure::Conflict(why) | CliFailure::NotFound(why) => {
+                    CliFailure::Conflict(format!("job {job} runs after job {parent}: {why}"))
+                }
+                other => other,
+            })?);
+            console.note(&format!("job {parent} is exported too, because job {job} runs after it"));
+            open.push(parent.clone());
+        }
+    }
+    Ok(records)
+}
+
+/// Makes each job that runs after a job in a comment a comment too, because it has no further time
+/// either.
+fn comment_children(jobs: &mut [Exported]) {
+    loop {
+        let over: BTreeSet<JobName> = jobs
+            .iter()
+            .filter(|job| job.form == TableForm::Comment)
+            .map(|job| job.name.clone())
+            .collect();
+        let runs_after_one = |job: &&mut Exported| {
+            let parents = job.spec.schedule.parents();
+            job.form == TableForm::Table
+                && parents.is_some_and(|parents| !parents.jobs.is_disjoint(&over))
+        };
+        let children: Vec<_> = jobs.iter_mut().filter(runs_after_one).collect();
+        if children.is_empty() {
+            return;
+        }
+        for job in children {
+            job.form = TableForm::Comment;
+        }
+    }
 }
 
 fn exported(record: JobRecord, now: UnixMillis) -> Result<Exported, CliFailure> {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::inconsistency::{FindingKind, FindingSubject, Inconsistency};
 use crate::domain::name::names::{JobName, RunId};
+use crate::domain::schedule::chain::chain_end::ParentEnd;
 
 /// The place of a finding about occurrences that wait for parents.
 const STATE: &str = "chain";
@@ -22,6 +23,8 @@ pub struct ChainPlaces {
     /// The occurrences of the job that are kept as waiting for parents, although they wait no
     /// longer. Each is named by the child's run.
     pub strays: Vec<RunId>,
+    /// The ends that occurrences of the job lack although no run above the job goes on.
+    pub lost_ends: Vec<ParentEnd>,
 }
 
 /// Returns the findings about the links of one job.
@@ -53,6 +56,15 @@ pub fn judge_chain(facts: &ChainPlaces) -> Vec<Inconsistency> {
         let finding = Inconsistency::new(FindingKind::Extra, subject(), STATE, text);
         found.push(finding.fixed_by("removes these occurrences"));
     }
+    if let Some(first) = facts.lost_ends.first() {
+        let text = format!(
+            "has an occurrence that waits for parents in vain, because no run of the chain goes on for it (run {}, waits for {})",
+            first.run.of_job(facts.name.clone()),
+            first.job
+        );
+        let finding = Inconsistency::new(FindingKind::Missing, subject(), STATE, text);
+        found.push(finding.fixed_by("gives the missing ends, so that the occurrence ends"));
+    }
     found
 }
 
@@ -67,6 +79,7 @@ mod tests {
             stored: stored.to_owned(),
             listed: listed.iter().map(|name| name.parse().unwrap()).collect(),
             strays: Vec::new(),
+            lost_ends: Vec::new(),
         }
     }
 
@@ -81,5 +94,7 @@ mod tests {
         assert_eq!(codes(&facts("after a", "after_any a", &["a"])), ["wrong:after"]);
         let strays = vec!["c@5".parse().unwrap()];
         assert_eq!(codes(&ChainPlaces { strays, ..facts("", "", &[]) }), ["extra:chain"]);
+        let lost_ends = ParentEnd::read_all(r#"[{"job":"a","run_id":"a@5","state":"skipped"}]"#);
+        assert_eq!(codes(&ChainPlaces { lost_ends, ..facts("", "", &[]) }), ["missing:chain"]);
     }
 }

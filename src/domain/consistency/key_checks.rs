@@ -8,6 +8,7 @@ use crate::domain::name::names::{Fence, IdError, JobName, NodeName, QueueName, R
 use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
 use crate::domain::schedule::chain::chain_end::ChainEnd;
+use crate::domain::schedule::chain::chain_graph::FormerLink;
 use crate::domain::time::unix_millis::UnixMillis;
 
 /// The result of the search for a name among the names of schedd's Redis keys.
@@ -265,7 +266,10 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
                 child.parse().ok()
             });
             pair.map(Member::Job)
-                .ok_or_else(|| "the entry is not a parent and its child (JOB JOB)".to_owned())
+                .or_else(|| FormerLink::read(member).map(|_| Member::Other))
+                .ok_or_else(|| {
+                    "the entry is not a parent and its child (JOB JOB or JOB JOB MS)".to_owned()
+                })
         }
         "not_while" | "not_while_recent" => {
             let parts = member

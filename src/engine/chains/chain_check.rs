@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use crate::domain::name::names::JobName;
 use crate::domain::queue::lane::Lane;
 use crate::domain::schedule::chain::chain_graph::{ChainFault, ChainGraph};
-use crate::domain::schedule::chain::parents::Parents;
 use crate::store::{JobRecord, Store, StoreError};
 
 /// The reason why a job cannot have its parents.
@@ -18,19 +17,23 @@ pub enum ParentFault {
     /// The chain is not valid.
     #[error(transparent)]
     Chain(#[from] ChainFault),
+    /// The chain of another job, below this job, would not be valid.
+    #[error("job {0}, which runs after it, would have a fault: {1}; edit or cancel job {0} first")]
+    Below(JobName, ChainFault),
 }
 
-/// Returns the first fault of each job in `wanted`, in the same order. A job that is a parent of a
-/// later job in `wanted` counts as existing.
+/// Returns the first fault of each job in `wanted`, in the same order. Each job has its new parents,
+/// or no parents if it gets a schedule of its own, or `None` if nothing can be wrong with it. A job
+/// that is a parent of a later job in `wanted` counts as existing.
 pub async fn parent_faults(
     store: &Store,
-    wanted: &[(&JobName, Option<&Parents>)],
+    wanted: &[(&JobName, Option<BTreeSet<JobName>>)],
 ) -> Result<Vec<Option<ParentFault>>, StoreError> {
-    let named: BTreeSet<&JobName> =
-        wanted.iter().filter_map(|(_, parents)| *parents).flat_map(|one| &one.jobs).collect();
-    if named.is_empty() {
+    if wanted.iter().all(|(_, parents)| parents.is_none()) {
         return Ok(vec![None; wanted.len()]);
     }
+    let named: BTreeSet<&JobName> =
+        wanted.iter().filter_map(|(_, parents)| parents.as_ref()).flatten().collect();
     let mut graph = store.read_chains().await?;
     let named: Vec<JobName> = named.into_iter().cloned().collect();
     let records = store.read_jobs(&named).await?;
@@ -48,6 +51,7 @@ pub async fn parent_faults(
     let mut faults = Vec::new();
     for (name, parents) in wanted {
         let fault = parents
+            .as_ref()
             .and_then(|parents| fault_of(name, parents, (&known, &on_each_node), &mut graph));
         if fault.is_none() {
             known.insert((*name).clone());
@@ -60,21 +64,27 @@ pub async fn parent_faults(
 /// Returns the first fault of the parents of `job`. Without a fault, `graph` gets the parents.
 fn fault_of(
     job: &JobName,
-    parents: &Parents,
+    parents: &BTreeSet<JobName>,
     (known, on_each_node): (&BTreeSet<JobName>, &BTreeSet<JobName>),
     graph: &mut ChainGraph,
 ) -> Option<ParentFault> {
     // A job that names itself is reported as a cycle.
     let is_unknown = |parent: &&JobName| *parent != job && !known.contains(*parent);
-    if let Some(parent) = parents.jobs.iter().find(is_unknown) {
+    if let Some(parent) = parents.iter().find(is_unknown) {
         return Some(ParentFault::Unknown(parent.clone()));
     }
-    if let Some(parent) = parents.jobs.iter().find(|parent| on_each_node.contains(*parent)) {
+    if let Some(parent) = parents.iter().find(|parent| on_each_node.contains(*parent)) {
         return Some(ChainFault::ParentOnEachNode(parent.clone()).into());
     }
+    if parents.is_empty() && graph.parents_of(job).next().is_none() {
+        return None;
+    }
     let before = graph.clone();
-    graph.set(job.clone(), parents.jobs.clone());
-    let fault = graph.judge().err().map(|(_, fault)| fault.into());
+    graph.set(job.clone(), parents.clone());
+    let fault = graph.judge().err().map(|(other, fault)| match fault {
+        ChainFault::TwoRoots(..) if other != *job => ParentFault::Below(other, fault),
+        fault => fault.into(),
+    });
     if fault.is_some() {
         *graph = before;
     }

@@ -6,43 +6,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use tracing::{debug, warn};
 
 use crate::domain::name::names::JobName;
 use crate::domain::queue::lane::Lane;
 use crate::engine::node_context::NodeContext;
+use crate::engine::waiting_entries::{BATCH, STEP, pause};
 use crate::store::{ChainEndRecord, ChildReply, StoreError};
-
-/// The wait before ends that could not be given are tried again.
-const EVERY: Duration = Duration::from_secs(1);
-/// The longest interval between readings of the ends. A poll finds each new end within a second,
-/// even if the wake-up signal is lost.
-const LONGEST: Duration = Duration::from_secs(60);
-/// The number of waiting ends read in one call.
-const BATCH: usize = 200;
-/// The number of ends given in one call.
-const STEP: usize = 50;
 
 /// Gives waiting ends to children, again and again. Never returns.
 pub(crate) async fn run(node: Arc<NodeContext>) {
+    let wakeup = &node.wakeups.chain_planter;
     loop {
-        let left = round(&node).await;
-        let pause = if matches!(left, Ok(0)) { LONGEST } else { EVERY };
-        let left = left.unwrap_or_else(|error| {
-            node.outage_log.failed(&error, "children in chains do not start");
-            0
-        });
-        if left >= BATCH {
-            // A wait, because reading many unusable ends at each nudge would keep the node busy.
-            tokio::time::sleep(EVERY).await;
-        } else {
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                () = node.wakeups.chain_planter.notified() => {}
-            }
-        }
+        pause(&node, wakeup, "children in chains do not start", round(&node).await).await;
     }
 }
 

@@ -3,4 +3,4 @@
 
 pub mod chain_check;
 pub(crate) mod chain_planter;
-pub(crate) mod chain_upkeep;
+pub mod chain_upkeep;

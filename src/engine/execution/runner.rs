@@ -5,7 +5,6 @@
 //! finds the output. Slow writes of output never delay the attempt, because renewals and stops do
 //! not wait for these writes.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +24,6 @@ use super::verdict;
 use super::verdict::AttemptVerdict;
 use crate::domain::job::job_spec::Delivery;
 use crate::domain::run::run_state::{AttemptOutcome, Ending};
-use crate::domain::schedule::chain::chain_end::ParentEnd;
 use crate::engine::dispatch::definition::Definition;
 use crate::engine::dispatch::slots::Slots;
 use crate::engine::maintenance::retained_bounds::Retention;
@@ -197,7 +195,7 @@ impl ClaimedAttempt {
         }
         if definition.spec.schedule.parents().is_some() {
             match runner.node.store.read_parent_ends(&claim.run).await {
-                Ok(ends) => attempt.parents = parent_variables(&ends),
+                Ok(ends) => attempt.parents = ends,
                 Err(error) => {
                     runner.node.outage_log.failed(&error, "children in chains do not start");
                     return (Course::CutShort(AttemptOutcome::bare(Ending::NotStarted)), None);
@@ -298,20 +296,6 @@ impl ClaimedAttempt {
     }
 }
 
-/// Returns the variables of a child's process: the ends of its parents as JSON, and their states as
-/// words for a shell.
-fn parent_variables(ends: &[ParentEnd]) -> BTreeMap<String, String> {
-    if ends.is_empty() {
-        return BTreeMap::new();
-    }
-    let json: serde_json::Value = ends.iter().map(ParentEnd::to_json).collect();
-    let states: Vec<String> = ends.iter().map(|end| format!("{}={}", end.job, end.state)).collect();
-    BTreeMap::from([
-        ("SCHEDD_PARENTS".to_owned(), json.to_string()),
-        ("SCHEDD_PARENT_STATES".to_owned(), states.join(" ")),
-    ])
-}
-
 fn start_mark(claim: &Claim) -> ClaimedRun {
     ClaimedRun {
         run: claim.run.to_string(),
@@ -336,7 +320,7 @@ fn attempt_of(runner: &Runner, definition: &Definition, claim: &Claim) -> Attemp
         webhook_secrets: spec.webhook_secrets.clone(),
         by_redis: (claim.claimed_at, BootInstant::now()),
         notice_facts: NoticeFacts::default(),
-        parents: BTreeMap::new(),
+        parents: Vec::new(),
         trace: runner.node.traces.context_of(&claim.run, spec.traceparent),
         cwd: spec.cwd.clone(),
         process: spec.process.clone(),

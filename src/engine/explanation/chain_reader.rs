@@ -2,7 +2,7 @@
 
 use crate::domain::explain::{ChainFacts, Facts, Subject};
 use crate::domain::name::names::{JobName, RunId};
-use crate::domain::schedule::chain::parents::Parents;
+use crate::engine::chains::chain_upkeep;
 use crate::store::{JobRecord, RunRecord, Store, StoreError};
 
 /// Returns the occurrence that waits for parents: the occurrence that the user asks about, or the
@@ -11,26 +11,24 @@ pub(super) async fn read_chain(
     store: &Store,
     facts: &Facts,
 ) -> Result<Option<ChainFacts>, StoreError> {
-    let parents = facts.definition().and_then(|(spec, _)| spec.schedule.parents());
-    let Some(Parents { jobs, .. }) = parents else { return Ok(None) };
+    if facts.definition().is_none_or(|(spec, _)| spec.schedule.parents().is_none()) {
+        return Ok(None);
+    }
     let run = match &facts.subject {
         Subject::Run(_) => None,
         Subject::Job { .. } | Subject::Never => store.newest_awaited(&facts.name).await?,
         _ => facts.at().map(|at| RunId::regular(facts.name.clone(), at)),
     };
     let Some(run) = run else { return Ok(None) };
-    let ends = store.read_parent_ends(&run).await?;
-    if ends.is_empty() {
-        return Ok(None);
-    }
-    let left: Vec<&JobName> =
-        jobs.iter().filter(|job| ends.iter().all(|end| end.job != **job)).collect();
-    let runs: Vec<RunId> = left.iter().map(|job| run.of_job((*job).clone())).collect();
+    let Some(state) = store.read_chain_state(&run).await? else { return Ok(None) };
+    let runs: Vec<RunId> = state.awaited().map(|job| run.of_job(job.clone())).collect();
     let records = store.read_runs(&runs).await?;
-    let state =
+    let state_of =
         |record: Result<Option<RunRecord>, _>| record.ok().flatten().map(|record| record.state);
-    let awaited = left.into_iter().cloned().zip(records.into_iter().map(state)).collect();
-    Ok(Some(ChainFacts { run, ends, awaited }))
+    let awaited = state.awaited().cloned().zip(records.into_iter().map(state_of)).collect();
+    let graph = store.read_chains().await?;
+    let is_stuck = !chain_upkeep::lost_ends(store, &graph, &run, &state).await?.is_empty();
+    Ok(Some(ChainFacts { run, ends: state.ends, awaited, is_stuck }))
 }
 
 /// Returns the parents of the job that no longer exist.

@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use tracing::{debug, warn};
 
@@ -14,36 +13,14 @@ use crate::domain::job::notice::{NoticeKind, notice_job};
 use crate::domain::name::names::JobName;
 use crate::engine::dispatch::definition::Definition;
 use crate::engine::node_context::NodeContext;
+use crate::engine::waiting_entries::{BATCH, STEP, pause};
 use crate::store::{JobRecord, NoticeOrder, NoticeRecord, NoticeReply, StoreError};
-
-/// The wait after a failure, before the runs of notices are added to the due set again.
-const EVERY: Duration = Duration::from_secs(1);
-/// The longest interval between readings of the notices. A poll finds each new notice within a
-/// second, even if the wake-up signal is lost.
-const LONGEST: Duration = Duration::from_secs(60);
-/// The number of waiting notices read in one call.
-const BATCH: usize = 200;
-/// The number of notices added to the due set in one call.
-const STEP: usize = 50;
 
 /// Adds waiting notices to the due set, again and again. Never returns.
 pub(crate) async fn run(node: Arc<NodeContext>) {
+    let wakeup = &node.wakeups.notice_planter;
     loop {
-        let left = round(&node).await;
-        let pause = if matches!(left, Ok(0)) { LONGEST } else { EVERY };
-        let left = left.unwrap_or_else(|error| {
-            node.outage_log.failed(&error, "notices are not sent");
-            0
-        });
-        if left >= BATCH {
-            // A wait, because reading many unusable notices at each nudge would keep the node busy.
-            tokio::time::sleep(EVERY).await;
-        } else {
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                () = node.wakeups.notice_planter.notified() => {}
-            }
-        }
+        pause(&node, wakeup, "notices are not sent", round(&node).await).await;
     }
 }
 

@@ -23,7 +23,6 @@ use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::{JobName, NodeName};
 use crate::domain::queue::lane::Lane;
 use crate::domain::queue::lane_serving::Serving;
-use crate::domain::schedule::chain::parents::Parents;
 use crate::domain::time::zone::Zone;
 use crate::engine::chains::chain_check::{ParentFault, parent_faults};
 use crate::engine::dispatch::slots::Slots;
@@ -260,9 +259,11 @@ pub async fn apply(
 }
 
 /// Returns the parents that must be checked against the jobs in Redis. The parents of a file's job
-/// were checked when the file was read.
-fn checked_parents(request: &Request) -> Option<&Parents> {
-    request.spec.schedule.parents().filter(|_| request.kind == SourceKind::Api)
+/// were checked when the file was read. A new job without parents changes no chain.
+fn checked_parents(request: &Request) -> Option<BTreeSet<JobName>> {
+    let parents = request.spec.schedule.parents().map(|parents| parents.jobs.clone());
+    let parents = parents.or_else(|| (request.existing == Existing::Edit).then(BTreeSet::new));
+    parents.filter(|_| request.kind == SourceKind::Api)
 }
 
 async fn apply_checked(

@@ -25,6 +25,7 @@ use crate::domain::job::ping::ping_address;
 use crate::domain::job::secret_headers::is_secret_header;
 use crate::domain::job::webhook::WebhookSecret;
 use crate::domain::run::run_state::{AttemptOutcome, Ending};
+use crate::domain::schedule::chain::chain_end::ParentEnd;
 use crate::domain::time::duration::format_duration;
 use crate::keeper::BootInstant;
 use crate::secrets::Credentials;
@@ -418,10 +419,28 @@ fn headers(
         ("schedd-attempt", attempt.number.to_string()),
         ("schedd-fence", attempt.fence.to_string()),
     ];
-    for (name, value) in facts {
+    for (name, value) in facts.into_iter().chain(parent_headers(&attempt.parents)) {
         let value = HeaderValue::from_str(&value)
             .map_err(|_| format!("value of header {name} is not valid"))?;
         headers.insert(HeaderName::from_static(name), value);
     }
     Ok(headers)
+}
+
+/// Returns the header fields with the ends of the parents: as JSON, and as words. Returns none for a
+/// run that no parent started.
+///
+/// A server limits the size of a header. The JSON has at most 4 KiB, because a job has at most 16
+/// parents and the JSON has no reasons, which may be long.
+fn parent_headers(ends: &[ParentEnd]) -> Vec<(&'static str, String)> {
+    if ends.is_empty() {
+        return Vec::new();
+    }
+    let without_reason = |end: &ParentEnd| {
+        let mut fields = end.to_json();
+        fields.as_object_mut().map(|fields| fields.remove("reason"));
+        fields
+    };
+    let json: serde_json::Value = ends.iter().map(without_reason).collect();
+    vec![("schedd-parents", json.to_string()), ("schedd-parent-states", ParentEnd::states_of(ends))]
 }

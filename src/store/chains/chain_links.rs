@@ -4,8 +4,8 @@ use redis::Value;
 
 use crate::domain::consistency::ChainPlaces;
 use crate::domain::name::names::{JobName, RunId};
-use crate::domain::schedule::chain::chain_end::ParentEnd;
-use crate::domain::schedule::chain::chain_graph::ChainGraph;
+use crate::domain::schedule::chain::chain_end::{ChainState, ParentEnd};
+use crate::domain::schedule::chain::chain_graph::{ChainGraph, FormerLink};
 use crate::store::Store;
 use crate::store::consistency::repair_calls::MendReply;
 use crate::store::jobs::job_records::JobRecord;
@@ -15,11 +15,11 @@ use crate::store::server::store_error::StoreError;
 
 /// The most links read in one call.
 const PAGE: usize = 10_000;
-/// The most occurrences that one repair deletes.
-const STRAYS: usize = 500;
+/// The most occurrences that one repair deletes, and the most ends that it gives.
+const ITEMS: usize = 500;
 
 impl Store {
-    /// Returns all chains: the parents of each job that has parents.
+    /// Returns all chains: the parents of each job that has parents, and the former links.
     pub async fn read_chains(&self) -> Result<ChainGraph, StoreError> {
         let mut graph = ChainGraph::default();
         let mut from = 0;
@@ -28,11 +28,13 @@ impl Store {
             pipeline.cmd("ZRANGE").arg(self.keys.chains()).arg(from).arg(from + PAGE - 1);
             let answer = self.link.query(&mut pipeline).await?;
             let Some(Value::Array(members)) = answer.first() else { return Ok(graph) };
-            let links = members.iter().filter_map(text_of).filter_map(|text| {
-                let (parent, child) = text.split_once(' ')?;
-                Some((child.parse::<JobName>().ok()?, parent.parse::<JobName>().ok()?))
-            });
-            links.for_each(|(child, parent)| graph.add(child, parent));
+            for text in members.iter().filter_map(text_of) {
+                let Some((parent, child)) = text.split_once(' ') else { continue };
+                match (child.parse(), parent.parse()) {
+                    (Ok(child), Ok(parent)) => graph.add(child, parent),
+                    _ => graph.former.extend(FormerLink::read(&text)),
+                }
+            }
             if members.len() < PAGE {
                 return Ok(graph);
             }
@@ -67,8 +69,22 @@ impl Store {
         Ok(self.drop_fields(&self.keys.chain(child), &seen).await?.len())
     }
 
-    /// Makes the links of a job agree with its definition, and deletes the occurrences that no
-    /// longer wait. `record` is the job's record as the caller read it.
+    /// Deletes former links.
+    pub async fn forget_former_links(&self, links: &[FormerLink]) -> Result<(), StoreError> {
+        for links in links.chunks(PAGE) {
+            let mut pipeline = redis::pipe();
+            let command = pipeline.cmd("ZREM").arg(self.keys.chains());
+            for FormerLink { parent, child, until } in links {
+                command.arg(format!("{parent} {child} {}", until.as_i64()));
+            }
+            self.link.query(&mut pipeline).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes the links of a job agree with its definition, deletes the occurrences that no longer
+    /// wait, and gives ends to those that wait in vain. `record` is the job's record as the caller
+    /// read it.
     pub async fn repair_chain(
         &self,
         record: Option<&JobRecord>,
@@ -81,8 +97,14 @@ impl Store {
             .arg("rev", record.map_or("", |record| record.rev.as_str()))
             .arg("after", &facts.wanted)
             .arg("listed", listed.join(" "));
-        for run in facts.strays.iter().take(STRAYS) {
-            call = call.item().of_run(run).arg("occurrence", occurrence_of(run));
+        let strays = facts.strays.iter().map(|run| (run.clone(), String::new()));
+        let lost = facts
+            .lost_ends
+            .iter()
+            .map(|end| (end.run.of_job(facts.name.clone()), end.entry_for(&facts.name)));
+        for (run, entry) in strays.take(ITEMS).chain(lost.take(ITEMS)) {
+            let item = call.item().of_run(&run).arg("occurrence", occurrence_of(&run));
+            call = item.arg("entry", entry);
         }
         let mut reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {
@@ -103,20 +125,23 @@ impl Store {
         Ok(fields.iter().filter_map(run).max_by_key(RunId::due))
     }
 
-    /// Returns the ends of those parents that have ended for the run `run` of a child. The ends of
-    /// a decided run are in its record, and the ends of a run that waits are in the state of its
-    /// chain.
+    /// Returns the ends of the parents of `run`, a run of a child that all parents let run or be
+    /// skipped.
     pub async fn read_parent_ends(&self, run: &RunId) -> Result<Vec<ParentEnd>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HGET").arg(self.keys.run(run)).arg("parents");
+        let answer = self.link.query(&mut pipeline).await?;
+        let decided = answer.first().and_then(text_of);
+        Ok(decided.map_or_else(Vec::new, |ends| ParentEnd::read_all(&ends)))
+    }
+
+    /// Returns what the run `run` of a child knows about its parents while it waits for them.
+    /// Returns `None` if it does not wait.
+    pub async fn read_chain_state(&self, run: &RunId) -> Result<Option<ChainState>, StoreError> {
+        let mut pipeline = redis::pipe();
         pipeline.cmd("HGET").arg(self.keys.chain(run.job())).arg(occurrence_of(run));
         let answer = self.link.query(&mut pipeline).await?;
-        let text = |at: usize| answer.get(at).and_then(text_of);
-        Ok(match (text(0), text(1)) {
-            (Some(decided), _) => ParentEnd::read_all(&decided),
-            (None, Some(waits)) => ParentEnd::read_state(&waits),
-            (None, None) => Vec::new(),
-        })
+        Ok(answer.first().and_then(text_of).and_then(|state| ChainState::read(&state)))
     }
 }
 

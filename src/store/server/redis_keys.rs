@@ -184,7 +184,7 @@ impl Keys {
         /// since when, ms. An entry is removed when its run is added to the due set.
         notices;
         /// Returns the key of the children in chains, a zset: `PARENT CHILD` -> 0. The child runs
-        /// when its parents have ended.
+        /// when its parents have ended. `PARENT CHILD MS` is a link that a change removed.
         chains;
         /// Returns the key of the ends of runs that children have not been given yet, a zset: JSON
         /// -> time of the end, ms. An end has an entry for each child of its job. An entry is
@@ -368,7 +368,7 @@ impl Keys {
 
     /// Returns the key of the occurrences for which not all parents of a child have ended, a hash.
     /// The field is the occurrence: the id of the child's run behind `@`. The value is JSON with
-    /// the time of the first end and the ends of the parents.
+    /// the time at which the occurrence began, the parents, and their ends.
     pub(crate) fn chain(&self, job: &JobName) -> String {
         self.named(&format!("chain:{job}"))
     }

@@ -55,7 +55,7 @@ pub(super) fn drift(view: &View<'_>, findings: &mut Vec<Finding>) {
             }
         }
     }
-    let has_times = |job: &&Job| job.is_recurring() && job.after.is_none();
+    let has_times = |job: &&Job| job.is_recurring() && job.after.is_empty();
     for job in view.evidence.jobs.values().filter(has_times) {
         by_time(view, job, findings);
     }

@@ -1,6 +1,6 @@
 //! EARLY and LATE: the times at which attempts began, by the jobs' own reports.
 
-use super::chain::parent_ended;
+use super::chain::parents_ended;
 use super::shared::begins_by;
 use super::small;
 use super::view::View;
@@ -72,7 +72,7 @@ pub(super) fn latest_first(view: &View<'_>, first: &Attempt) -> Micros {
     let timing = view.timing;
     let job = view.evidence.jobs.get(&first.run.job);
     let of_job = view.of_job.get(&*first.run.job).map_or(&[][..], Vec::as_slice);
-    if let Some(ended) = job.and_then(|job| parent_ended(view, job, first.run.due)) {
+    if let Some(ended) = job.and_then(|job| parents_ended(view, job, first.run.due)) {
         return view.latest(ended.max(first.run.due), timing.clean + SECOND);
     }
     if job.is_some_and(|job| job.is_in_crowd) {

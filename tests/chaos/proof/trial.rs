@@ -16,6 +16,7 @@ use crate::evidence::{
 };
 use crate::faults::Fault;
 use crate::stage::{Death, Interrupted, Stage};
+use crate::world::chain::CHAIN;
 use crate::world::each_node;
 use crate::world::each_node::Nodes;
 use crate::world::grounds::Grounds;
@@ -43,7 +44,7 @@ pub(crate) struct Trial {
     pub(crate) length: Duration,
     pub(crate) faults: Vec<String>,
     pub(crate) jobs: Vec<String>,
-    /// The number of jobs in a chain; 0 for no chain.
+    /// The number of jobs in the chain.
     pub(crate) chain: usize,
     pub(crate) keep: bool,
     pub(crate) mode: Mode,
@@ -131,7 +132,8 @@ impl Trial {
         let ready = await_jobs(&stage, instances(plan.jobs.clone()).len() + of_each.count())?;
         open_phases(&mut plan.jobs, set_at, ready);
         let usage = soak::usage(&stage);
-        let chain = if self.chain > 0 { plan.jobs.clone() } else { Vec::new() };
+        let mut chain = plan.jobs.clone();
+        chain.retain(|job| job.name.starts_with(CHAIN));
         let mut hands = Hands::new(
             &stage,
             plan.rng.fork(),

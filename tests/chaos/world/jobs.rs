@@ -118,8 +118,8 @@ pub(crate) struct Job {
     pub(crate) added: Micros,
     /// The version of its definition, if it is removed and added again.
     pub(crate) version: Option<u32>,
-    /// The parent, after whose success it runs.
-    pub(crate) after: Option<String>,
+    /// The parents, after whose success it runs.
+    pub(crate) after: Vec<String>,
 }
 
 impl Job {
@@ -146,7 +146,7 @@ impl Job {
             is_sure: true,
             added: 0,
             version: None,
-            after: None,
+            after: Vec::new(),
         }
     }
 
@@ -214,9 +214,7 @@ impl Job {
     pub(crate) fn toml(&self, dir: &Path) -> String {
         let mut text = format!("[jobs.{}]\n", self.name);
         match self.phases.last().map(|phase| phase.when) {
-            _ if let Some(parent) = &self.after => {
-                writeln!(text, "after = \"{parent}\"").unwrap();
-            }
+            _ if !self.after.is_empty() => writeln!(text, "after = {:?}", self.after).unwrap(),
             Some(When::Seconds(step)) => writeln!(text, "cron = \"*/{step} * * * * *\"").unwrap(),
             Some(When::Every { period, .. }) => writeln!(text, "every = \"{period}s\"").unwrap(),
             _ => {}

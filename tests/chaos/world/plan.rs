@@ -36,7 +36,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) faults: &'a [String],
     /// Names of jobs; empty for all.
     pub(crate) jobs: &'a [String],
-    /// The number of jobs in a chain; 0 for no chain.
+    /// The number of jobs in the chain.
     pub(crate) chain: usize,
     /// True if daemons and keepers are left alone.
     pub(crate) steady: bool,

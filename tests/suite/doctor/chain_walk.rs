@@ -24,6 +24,16 @@ use crate::support::cases::cases;
 
 const JOBS: [&str; 5] = ["root", "b", "c", "d", "e"];
 const RULES: [&str; 4] = ["after", "after_any", "after_failed", "after_finished"];
+/// The jobs that get other parents, each with the parents.
+const PARENTS: [(&str, &[&str]); 7] = [
+    ("d", &["b", "c"]),
+    ("d", &["b"]),
+    ("d", &["c", "root"]),
+    ("e", &["d", "root"]),
+    ("e", &["d"]),
+    ("e", &["b", "c"]),
+    ("c", &["root", "b"]),
+];
 const STATES: [RunState; 4] =
     [RunState::Succeeded, RunState::Failed, RunState::TimedOut, RunState::Succeeded];
 
@@ -43,8 +53,8 @@ enum Operation {
     Miss,
     Pause(usize),
     Resume(usize),
-    /// Another rule for the parents of a job.
-    Edit(usize),
+    /// Another rule, and other parents, for one of the last two jobs.
+    Edit(usize, usize),
     Remove,
 }
 
@@ -61,7 +71,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         2 => Just(Operation::Miss),
         1 => (0..JOBS.len()).prop_map(Operation::Pause),
         1 => (0..JOBS.len()).prop_map(Operation::Resume),
-        1 => (0..RULES.len()).prop_map(Operation::Edit),
+        2 => (0..RULES.len(), 0..PARENTS.len()).prop_map(|(rule, at)| Operation::Edit(rule, at)),
         1 => Just(Operation::Remove),
     ];
     prop::collection::vec(one, 10..80)
@@ -208,7 +218,10 @@ impl ChainPlay {
             Operation::Resume(at) => {
                 job_operations::resume(&self.store(), &name(JOBS[*at])).await.unwrap();
             }
-            Operation::Edit(at) => self.apply("d", json!({RULES[*at]: ["b", "c"]})).await,
+            Operation::Edit(rule, at) => {
+                let (job, parents) = PARENTS[*at];
+                self.apply(job, json!({RULES[*rule]: parents})).await;
+            }
             Operation::Remove => {
                 let running = schedd::store::StopRunning::No;
                 job_operations::cancel_job(&self.store(), &name("e"), running, "removed")
@@ -265,6 +278,8 @@ async fn walk(operations: &[Operation]) {
     Box::pin(play.come_to_rest()).await;
     play.assert_consistent(&Operation::Give).await;
     assert_eq!(play.store().list_chain_ends(0, 10).await.unwrap().1, 0);
+    let waiting: Vec<String> = play.world.server(&["KEYS", "*}:chain:*"]);
+    assert!(waiting.is_empty(), "{waiting:?}");
 }
 
 #[test]

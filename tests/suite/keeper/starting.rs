@@ -9,8 +9,10 @@ use std::time::Duration;
 use schedd::domain::job::job_spec::Action;
 use schedd::domain::job::process_limits::Limits;
 use schedd::domain::run::run_state::{AttemptOutcome, Ending};
+use schedd::domain::schedule::chain::chain_end::ParentEnd;
 use schedd::executor::{Attempt, ExcerptStream, OutputBuffer};
 use schedd::keeper::{BootInstant, LaunchOrder, OutputBounds, Variables};
+use serde_json::Value;
 
 use super::{children_of, stdout};
 use crate::support::attempt::{Bench, command, shell};
@@ -117,14 +119,22 @@ async fn the_environment_is_exactly_what_the_design_says() {
     let own = [("LANG", "de_DE.UTF-8"), ("GREETING", "a b\n=c"), ("SCHEDD_FENCE", "0")];
     attempt.env =
         own.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let parents =
+        r#"[{"job":"load","run_id":"load@5","state":"failed","reason":null,"exit_code":3}]"#;
+    attempt.parents = ParentEnd::read_all(&parents.replace(":3}", ":\"3\"}"));
     let (outcome, output) = bench.run(&attempt).await;
     assert_eq!(outcome.ending, Ending::Succeeded);
     let text = stdout(&output);
+    let parents_found = text.split('\0').find_map(|part| part.strip_prefix("SCHEDD_PARENTS="));
+    let [found_json, wanted_json] =
+        [parents_found.unwrap(), parents].map(|text| serde_json::from_str::<Value>(text).unwrap());
+    assert_eq!(found_json, wanted_json);
     let mut found: BTreeMap<&str, &str> = text
         .split('\0')
         .filter(|part| !part.is_empty())
         .map(|part| part.split_once('=').unwrap())
         .collect();
+    found.remove("SCHEDD_PARENTS");
     assert!(Path::new(found.remove("HOME").unwrap()).is_absolute());
     assert!(Path::new(found.remove("SCHEDD_RESULT").unwrap()).is_absolute());
     assert!(!found.remove("USER").unwrap().is_empty());
@@ -143,6 +153,7 @@ async fn the_environment_is_exactly_what_the_design_says() {
         ("SCHEDD_ATTEMPT", "2"),
         ("SCHEDD_FENCE", &fence),
         ("SCHEDD_NODE", "web-1"),
+        ("SCHEDD_PARENT_STATES", "load=failed"),
         ("TZ", "UTC"),
     ]);
     assert_eq!(found, wanted);

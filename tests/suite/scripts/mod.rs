@@ -2,6 +2,7 @@
 //!
 //! [`world`] is what the tests share; [`coverage`] holds the replies the headers declare against the tests there are.
 
+pub(crate) mod chains;
 pub(crate) mod claims;
 pub(crate) mod data;
 pub(crate) mod gates;

@@ -128,7 +128,7 @@ pub(crate) fn attempt(action: Action) -> Attempt {
         env: BTreeMap::new(),
         env_files: Vec::new(),
         notice_facts: schedd::executor::NoticeFacts::default(),
-        parents: BTreeMap::new(),
+        parents: Vec::new(),
         trace: None,
         webhook_secrets: Vec::new(),
         by_redis: (UnixMillis::new(due).unwrap(), BootInstant::now()),

@@ -14,4 +14,6 @@ pub struct ChainFacts {
     /// The parents that have not ended, each with the state of its run. `None` if the parent has no
     /// run for this occurrence yet.
     pub awaited: Vec<(JobName, Option<RunState>)>,
+    /// True if no run of the chain goes on for this occurrence, so the wait is in vain.
+    pub is_stuck: bool,
 }

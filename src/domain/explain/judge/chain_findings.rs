@@ -31,7 +31,7 @@ pub(super) fn lost_parents(facts: &Facts) -> Option<Finding> {
 
 /// Returns the finding for an occurrence that waits for parents, or `None`.
 pub(super) fn awaits(facts: &Facts) -> Option<Finding> {
-    let ChainFacts { run, ends, awaited } = facts.chain.as_ref()?;
+    let ChainFacts { run, ends, awaited, is_stuck } = facts.chain.as_ref()?;
     let awaited: Vec<String> = awaited
         .iter()
         .map(|(job, state)| match state {
@@ -39,8 +39,13 @@ pub(super) fn awaits(facts: &Facts) -> Option<Finding> {
             None => format!("{job} (no run yet)"),
         })
         .collect();
+    let stuck = if *is_stuck {
+        " It waits in vain, because no run of the chain goes on for this occurrence: schedctl doctor --fix ends it."
+    } else {
+        ""
+    };
     let text = format!(
-        "Run {run} waits for the end of {}. Parents that have ended: {}.",
+        "Run {run} waits for the end of {}. Parents that have ended: {}.{stuck}",
         awaited.join(", "),
         in_words(ends)
     );

@@ -51,10 +51,14 @@ fn an_occurrence_that_waits_names_the_parents_that_are_awaited() {
             ("b".parse().unwrap(), Some(RunState::Running)),
             ("c".parse().unwrap(), None),
         ],
+        is_stuck: false,
     });
+    let sentence = "Run j@5 waits for the end of b (running), c (no run yet). Parents that have ended: a@5 succeeded.";
+    facts.says("awaits_parents", sentence);
+    facts.chain.as_mut().unwrap().is_stuck = true;
     facts.says(
         "awaits_parents",
-        "Run j@5 waits for the end of b (running), c (no run yet). Parents that have ended: a@5 succeeded.",
+        &format!("{sentence} It waits in vain, because no run of the chain goes on for this occurrence: schedctl doctor --fix ends it."),
     );
 }
 

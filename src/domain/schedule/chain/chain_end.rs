@@ -1,8 +1,11 @@
 //! The end of a parent's run, as a chain passes it on to a child.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::domain::name::names::{JobName, RunId};
+use crate::domain::time::unix_millis::UnixMillis;
 
 /// An entry of the Redis key `chain_ends`: the end of a run that a child has not been given yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,14 +58,21 @@ impl ParentEnd {
         list.iter().filter_map(Self::read).collect()
     }
 
-    /// Parses the value of a field of `chain:JOB`: the ends of those parents that have ended.
-    pub fn read_state(text: &str) -> Vec<Self> {
-        let state: Value = serde_json::from_str(text).unwrap_or_default();
-        let ends = state["ends"].as_object();
-        let mut ends: Vec<Self> =
-            ends.into_iter().flat_map(|ends| ends.values()).filter_map(Self::read).collect();
-        ends.sort_by(|one, other| one.job.cmp(&other.job));
-        ends
+    /// Returns the states of these ends as words, such as `load=failed transform=succeeded`.
+    pub fn states_of(ends: &[Self]) -> String {
+        let word = |end: &Self| format!("{}={}", end.job, end.state);
+        ends.iter().map(word).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Returns this end as an entry of `chain_ends` for the child `child`.
+    pub fn entry_for(&self, child: &JobName) -> String {
+        let mut fields = serde_json::json!({
+            "run": self.run.to_string(), "child": child.as_str(), "state": self.state, "reason": self.reason,
+        });
+        if let Some(code) = self.exit_code {
+            fields["exit_code"] = code.to_string().into();
+        }
+        fields.to_string()
     }
 
     fn read(fields: &Value) -> Option<Self> {
@@ -88,6 +98,39 @@ impl ParentEnd {
     }
 }
 
+/// An occurrence of a child that waits for parents, as a field of `chain:JOB` keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainState {
+    /// The time at which the occurrence began: the first end of the root's run.
+    pub since: UnixMillis,
+    /// The parents of the child at that time.
+    pub parents: BTreeSet<JobName>,
+    /// The ends of those parents that have ended.
+    pub ends: Vec<ParentEnd>,
+}
+
+impl ChainState {
+    /// Parses the value of a field of `chain:JOB`. Returns `None` if the value is malformed.
+    pub fn read(text: &str) -> Option<Self> {
+        let state: Value = serde_json::from_str(text).ok()?;
+        let parents = state["after"].as_str().unwrap_or_default().split(' ').skip(1);
+        let ends = state["ends"].as_object();
+        let mut ends: Vec<ParentEnd> =
+            ends.into_iter().flat_map(|ends| ends.values()).filter_map(ParentEnd::read).collect();
+        ends.sort_by(|one, other| one.job.cmp(&other.job));
+        Some(Self {
+            since: state["at"].as_str()?.parse().ok().and_then(UnixMillis::new)?,
+            parents: parents.filter_map(|name| name.parse().ok()).collect(),
+            ends,
+        })
+    }
+
+    /// Returns the parents that have not ended.
+    pub fn awaited(&self) -> impl Iterator<Item = &JobName> {
+        self.parents.iter().filter(|job| self.ends.iter().all(|end| end.job != **job))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,8 +151,12 @@ mod tests {
         let ends = ParentEnd::read_all(&format!("[{end},7]"));
         assert_eq!(ends.len(), 1);
         assert_eq!(ends[0].to_json()["exit_code"], 3);
-        let state = format!(r#"{{"at":1,"ends":{{"a":{end}}}}}"#);
-        assert_eq!(ParentEnd::read_state(&state), ends);
-        assert_eq!(ParentEnd::read_state("no"), []);
+        let state = format!(r#"{{"at":"1","after":"after_any a b","ends":{{"a":{end}}}}}"#);
+        let state = ChainState::read(&state).unwrap();
+        assert_eq!((&state.ends, state.since.as_i64()), (&ends, 1));
+        assert_eq!(state.awaited().map(JobName::as_str).collect::<Vec<_>>(), ["b"]);
+        assert_eq!(ChainState::read("no"), None);
+        let entry = ends[0].entry_for(&"c".parse().unwrap());
+        assert_eq!(ChainEnd::read(entry.as_bytes()).unwrap().child_run().to_string(), "c@5");
     }
 }

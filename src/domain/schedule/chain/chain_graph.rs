@@ -5,11 +5,38 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::name::names::JobName;
+use crate::domain::time::unix_millis::UnixMillis;
 
 /// The parents of each job that has parents.
 #[derive(Debug, Clone, Default)]
 pub struct ChainGraph {
     parents: BTreeMap<JobName, BTreeSet<JobName>>,
+    /// The links that a change of a child removed. Occurrences that began earlier still have them.
+    pub former: Vec<FormerLink>,
+}
+
+/// A link from a parent to a child that a change of the child removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FormerLink {
+    /// The former parent.
+    pub parent: JobName,
+    /// The child.
+    pub child: JobName,
+    /// The time of the change.
+    pub until: UnixMillis,
+}
+
+impl FormerLink {
+    /// Parses an entry of `chains` with a former link, such as `extract load 1790000000000`.
+    pub fn read(entry: &str) -> Option<Self> {
+        let (link, until) = entry.rsplit_once(' ')?;
+        let (parent, child) = link.split_once(' ')?;
+        Some(Self {
+            parent: parent.parse().ok()?,
+            child: child.parse().ok()?,
+            until: until.parse().ok().and_then(UnixMillis::new)?,
+        })
+    }
 }
 
 /// The reason why the parents of a job are refused.
@@ -70,6 +97,20 @@ impl ChainGraph {
     /// Returns the jobs that have parents.
     pub fn children(&self) -> impl Iterator<Item = &JobName> {
         self.parents.keys()
+    }
+
+    /// Returns these jobs and all jobs above them, also by former links.
+    pub fn at_and_above(&self, jobs: &BTreeSet<JobName>) -> BTreeSet<JobName> {
+        let (mut found, mut open) = (jobs.clone(), Vec::from_iter(jobs));
+        while let Some(job) = open.pop() {
+            let former = self.former.iter().filter(|link| link.child == *job);
+            for parent in self.parents_of(job).chain(former.map(|link| &link.parent)) {
+                if found.insert(parent.clone()) {
+                    open.push(parent);
+                }
+            }
+        }
+        found
     }
 
     /// Returns the jobs that have children but no parents.
@@ -157,6 +198,16 @@ mod tests {
         assert!(["b", "c", "d"].iter().all(|job| *roots[&name(job)] == name("a")), "{roots:?}");
         assert_eq!(chain.children_of(&name("a")), [&name("b"), &name("c")]);
         assert_eq!(chain.roots(), BTreeSet::from([&name("a")]));
+    }
+
+    #[test]
+    fn the_jobs_above_a_job_are_those_of_present_and_former_links() {
+        let mut chain = graph(&[("c", "b"), ("b", "a"), ("x", "a")]);
+        chain.former.extend(FormerLink::read("r b 5"));
+        let above = chain.at_and_above(&[name("c")].into());
+        assert_eq!(above, ["a", "b", "c", "r"].map(name).into());
+        assert_eq!(FormerLink::read("r b"), None);
+        assert_eq!(FormerLink::read("r b x"), None);
     }
 
     #[test]

@@ -36,24 +36,54 @@ pub(crate) fn judge(expect: Expect<'_>) {
         w.evidence.history.iter_mut().find(|recorded| recorded.run.id == id(20)).unwrap();
     recorded.finished = Some(at(27) + 5_000);
     expect("a child that began long after its parent", &w.evidence, &[Verdict::Late]);
+    judge_join(expect);
+}
+
+/// Judges histories of `c`, which runs after `a` and `b`.
+fn judge_join(expect: Expect<'_>) {
+    let join = || with_child(calm(), "c", &["a", "b"], "b");
+    expect("each occurrence goes through a join", &join().evidence, &[]);
+    let mut w = join();
+    of_join(&mut w).began = at(20) + 3 * SECOND / 2;
+    expect("a join that began before its second parent had ended", &w.evidence, &[Verdict::Early]);
+    let mut w = join();
+    w.evidence.attempts.retain(|attempt| attempt.run.id != of("c", 20));
+    w.evidence.history.retain(|recorded| recorded.run.id != of("c", 20));
+    expect("two parents that ended, and no run of their child", &w.evidence, &[Verdict::Missing]);
+}
+
+/// The attempt of `c` for the occurrence at 20 s.
+fn of_join(w: &mut World) -> &mut Attempt {
+    w.evidence.attempts.iter_mut().find(|attempt| attempt.run.id == of("c", 20)).unwrap()
 }
 
 fn id(due: i64) -> String {
-    format!("b@{}", at(due) / 1000)
+    of("b", due)
+}
+
+fn of(job: &str, due: i64) -> String {
+    format!("{job}@{}", at(due) / 1000)
 }
 
 /// Job `a` of the calm world, and its child `b`, each run of which began as soon as it could.
 fn calm() -> World {
-    let mut w = World::calm();
-    let parent = w.evidence.jobs["a"].clone();
-    let child = Job { name: "b".into(), after: Some("a".into()), is_sure: false, ..parent };
-    w.evidence.jobs.insert("b".into(), child);
+    with_child(World::calm(), "b", &["a"], "a")
+}
+
+/// Adds the job `name` with these parents. Each of its runs begins a second after that of `last`.
+fn with_child(mut w: World, name: &str, parents: &[&str], last: &str) -> World {
+    let after = parents.iter().map(|parent| (*parent).to_owned()).collect();
+    let parent = w.evidence.jobs[last].clone();
+    let child = Job { name: name.into(), after, is_sure: false, ..parent };
+    w.evidence.jobs.insert(name.into(), child);
     let of_child = |run: &RunName| RunName {
-        id: run.id.replacen('a', "b", 1),
-        job: "b".into(),
+        id: run.id.replacen(last, name, 1),
+        job: name.into(),
         ..run.clone()
     };
-    let (attempts, history) = (w.evidence.attempts.clone(), w.evidence.history.clone());
+    let (mut attempts, mut history) = (w.evidence.attempts.clone(), w.evidence.history.clone());
+    attempts.retain(|attempt| attempt.run.job == last);
+    history.retain(|recorded| recorded.run.job == last);
     w.evidence.attempts.extend(attempts.iter().map(|attempt| Attempt {
         run: of_child(&attempt.run),
         fence: attempt.fence + 100,

@@ -176,3 +176,70 @@ fn explain_says_which_parents_are_awaited_and_why_a_child_was_skipped() {
     let history = bench.ctl.run(&["history", "report"]).good().stdout;
     assert!(history.contains("skipped") && history.contains("parent"), "{history}");
 }
+
+#[test]
+fn the_export_of_a_child_has_the_jobs_above_it_so_that_the_file_is_good() {
+    let bench = chain();
+    let exported = bench.ctl.run(&["export", "report"]).good();
+    assert!(
+        exported.stderr.contains("job load is exported too, because job report runs after it"),
+        "{}",
+        exported.stderr
+    );
+    check(&bench, &exported.stdout).good();
+    assert_eq!(exported.stdout.matches("[jobs.").count(), 4, "{}", exported.stdout);
+    // A child of a job whose times are past has no further time either.
+    bench.add(&["--name", "once", "--at", "2000-01-01T00:00:00Z", "--allow-past", "--", "true"]);
+    bench.add(&["--name", "then", "--after", "once", "--", "true"]);
+    bench.add(&["--name", "last", "--after", "then", "--", "true"]);
+    let text = bench.ctl.run(&["export", "last"]).good().stdout;
+    assert_eq!(text.matches("# [jobs.").count(), 3, "{text}");
+    check(&bench, &text).good();
+}
+
+#[test]
+fn a_replaced_job_that_would_split_the_chain_below_it_is_refused() {
+    let bench = chain();
+    let replace = |job: &str, schedule: [&str; 2]| {
+        let [flag, value] = schedule;
+        bench.ctl.run(&["add", "--name", job, "--replace", flag, value, "--", "true"])
+    };
+    let words = [
+        "job load: job report, which runs after it",
+        "two roots, extract and load",
+        "edit or cancel job report first",
+    ];
+    replace("load", ["--every", "1h"]).refused(2, &words);
+    let line = "{\"name\":\"load\",\"every\":\"1h\",\"shell\":\"true\"}\n";
+    let finished = bench.ctl.run_with_input(&["add", "--stdin", "--replace"], line.as_bytes());
+    assert!(finished.stderr.contains("two roots, extract and load"), "{}", finished.stderr);
+    // A job without children, or whose children have no other root, may get a schedule.
+    replace("report", ["--after-any", "load"]).good();
+    replace("load", ["--every", "1h"]).good();
+    replace("report", ["--every", "1h"]).good();
+}
+
+#[test]
+fn an_occurrence_that_waits_in_vain_is_explained_found_and_ended() {
+    let bench = chain();
+    bench.ctl.run(&["run", "extract"]).good();
+    bench.node.finish(&bench.node.claim("extract"), RunState::Succeeded, &[]);
+    bench.node.give_chain_ends();
+    bench.node.finish(&bench.node.claim("load"), RunState::Succeeded, &[]);
+    bench.node.give_chain_ends();
+    assert!(!bench.ctl.run(&["explain", "report"]).good().stdout.contains("in vain"));
+    bench.node.finish(&bench.node.claim("transform"), RunState::Failed, &[]);
+    // The end of `transform` is lost, as only a fault of Redis or schedd could do it.
+    let () =
+        redis::cmd("DEL").arg("{schedd}:chain_ends").query(&mut bench.redis.connection()).unwrap();
+    let report = bench.ctl.run(&["explain", "report"]).good().stdout;
+    assert!(report.contains("waits for the end of transform (failed)."), "{report}");
+    assert!(report.contains("It waits in vain"), "{report}");
+    let found = bench.ctl.run(&["doctor", "--fix"]).stdout;
+    assert!(found.contains("occurrences that waited in vain: 1"), "{found}");
+    bench.node.give_chain_ends();
+    let report = bench.node.claim("report");
+    bench.node.finish(&report, RunState::Succeeded, &[]);
+    let shown = bench.ctl.run(&["show", &report.run.to_string(), "--json"]).good().json();
+    assert_eq!(shown["parents"][1]["state"], json!("failed"));
+}

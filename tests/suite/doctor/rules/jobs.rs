@@ -244,6 +244,14 @@ async fn a_stray_state_of_a_chain_is_found_and_removed() {
     desk.break_by("HSET", "chain:nobody", &["5", state]);
     desk.mend("extra:chain", "job nobody").await;
     assert_eq!(desk.get::<i64>("EXISTS", "chain:root", &[]), 0);
+    // A parent that has no run, while none above it goes on, never ends.
+    let lost = r#"{"at":"5","after":"after other root","ends":{}}"#;
+    desk.break_by("HSET", "chain:child", &[&occurrence, lost]);
+    desk.mend("missing:chain", "job child").await;
+    let ends: Vec<String> = desk.get("ZRANGE", "chain_ends", &["0", "-1"]);
+    assert!(ends.len() == 2 && ends.iter().any(|end| end.contains("skipped")), "{ends:?}");
+    desk.break_by("DEL", "chain_ends", &[]);
+    desk.break_by("DEL", "chain:child", &[]);
     desk.break_by("ZADD", "chain_ends", &["5", "no JSON"]);
     desk.mend("unreadable:chain_ends", "chain_ends").await;
     desk.break_by("HSET", "chain:child", &["nonsense", "x"]);

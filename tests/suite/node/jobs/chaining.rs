@@ -11,6 +11,7 @@ use crate::support::script::{Act, Script, exit};
 use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
 use schedd::domain::run::run_state::RunState;
+use schedd::domain::schedule::chain::chain_end::ParentEnd;
 
 const CHAIN: &str = "\
 [jobs.extract]\nevery = \"1s\"\noverlap = \"allow\"\nshell = \"true\"\n\
@@ -36,7 +37,7 @@ fn each_occurrence_of_the_root_brings_each_child_once_with_two_nodes() {
 }
 
 #[test]
-fn a_child_gets_the_ends_of_its_parents_in_its_environment() {
+fn the_attempt_of_a_child_gets_the_ends_of_its_parents() {
     let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     script.set("false", &[Act::End(exit(3))]);
@@ -52,9 +53,7 @@ fn a_child_gets_the_ends_of_its_parents_in_its_environment() {
         .into_iter()
         .find(|attempt| attempt.run == run.run)
         .expect("the attempt of the child");
-    assert_eq!(attempt.parents["SCHEDD_PARENT_STATES"], "load=failed root=succeeded");
-    let parents: serde_json::Value =
-        serde_json::from_str(&attempt.parents["SCHEDD_PARENTS"]).unwrap();
+    let parents: serde_json::Value = attempt.parents.iter().map(ParentEnd::to_json).collect();
     assert_eq!(
         (&parents[0]["job"], &parents[0]["exit_code"], &parents[0]["state"]),
         (&json!("load"), &json!(3), &json!("failed"))
@@ -107,4 +106,45 @@ fn a_backfill_of_the_root_brings_its_children() {
             .all(|run| run.run.word() == Some("backfill") && run.state == RunState::Succeeded),
         "{runs:?}"
     );
+}
+
+#[test]
+fn a_reload_while_a_parent_runs_leaves_no_occurrence_that_waits_for_ever() {
+    let file = |rest: &str| {
+        let job = |(name, after): (&str, &str)| format!("[jobs.{name}]\n{after}shell = \"true\"\n");
+        let root = job(("a", "")) + &job(("x", "after = \"a\"\n"));
+        format!("{root}[jobs.y]\nafter = \"a\"\nshell = \"held\"\n{rest}")
+    };
+    let joined = "[jobs.z]\nafter = [\"x\", \"y\"]\nshell = \"true\"\n[jobs.w]\nafter = \"z\"\nshell = \"true\"\n";
+    // `z` loses a parent, `z` is removed, and `z` gets a schedule of its own.
+    for (rest, of_z, of_w) in [
+        (
+            "[jobs.z]\nafter = \"x\"\nshell = \"true\"\n[jobs.w]\nafter = \"z\"\nshell = \"true\"\n",
+            RunState::Succeeded,
+            RunState::Succeeded,
+        ),
+        ("[jobs.w]\nafter = \"x\"\nshell = \"true\"\n", RunState::Cancelled, RunState::Skipped),
+        (
+            "[jobs.z]\ncron = \"@yearly\"\nshell = \"true\"\n[jobs.w]\nafter = \"z\"\nshell = \"true\"\n",
+            RunState::Succeeded,
+            RunState::Succeeded,
+        ),
+    ] {
+        let (redis, script) = (TestRedis::start(), Script::new());
+        let eye = Eye::on(&redis);
+        script.set("held", &[Act::GoOn]);
+        let node = ScriptedNode::on(&redis, &script).jobs(&file(joined)).start();
+        Schedctl::on(&redis).run(&["run", "a"]).good();
+        eye.wait_for_history("x", 1);
+        until("y runs", LONG, || script.of("y").into_iter().next());
+        node.reload(&file(rest));
+        let is_applied = || node.log().matches("file are applied").count() == 2;
+        until("the file is applied", LONG, || is_applied().then_some(()));
+        script.end("held");
+        let ends = ["z", "w"].map(|job| eye.wait_for_history(job, 1)[0].state);
+        assert_eq!(ends, [of_z, of_w], "{rest}");
+        let left: Vec<String> =
+            redis::cmd("KEYS").arg("*}:chain:*").query(&mut redis.connection()).unwrap();
+        assert_eq!(left, [] as [String; 0], "{rest}");
+    }
 }

@@ -150,10 +150,17 @@ impl World {
                         .is_some_and(|named| named.split(' ').any(|name| name == other))
                 },
                 "chains" => |snapshot, _, link| {
-                    let (parent, job) = link.split_once(' ').unwrap();
-                    snapshot
-                        .job(job, "after")
-                        .is_some_and(|named| named.split(' ').skip(1).any(|name| name == parent))
+                    let words: Vec<&str> = link.split(' ').collect();
+                    let lines = match words[..] {
+                        [_, job, _] => snapshot.job(job, "former_after"),
+                        _ => snapshot.job(words[1], "after"),
+                    };
+                    let lists = |line: &str| {
+                        (words.len() == 2 || line.starts_with(words[2]))
+                            && line.split(' ').skip(1).any(|name| name == words[0])
+                    };
+                    lines.is_none_or(|lines| lines.lines().any(lists))
+                        && (lines.is_some() || words.len() == 3)
                 },
                 // The run may have been retried since then, and its record may be trimmed.
                 "chain_ends" => |_, _, end| {
@@ -161,7 +168,7 @@ impl World {
                         .is_ok_and(|end| end["run"].is_string() && end["child"].is_string())
                 },
                 "chain" => |snapshot, job, occurrence| {
-                    snapshot.job(job, "after").is_some()
+                    snapshot.hashes.contains_key(&format!("job:{job}"))
                         && snapshot.state(&format!("{job}@{occurrence}")).is_none()
                 },
                 "uniques" => {

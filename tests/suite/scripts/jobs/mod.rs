@@ -5,7 +5,6 @@ pub(crate) mod audit_log;
 pub(crate) mod backfilling;
 pub(crate) mod backlogs;
 pub(crate) mod cancelling;
-pub(crate) mod chaining;
 pub(crate) mod former;
 pub(crate) mod next_times;
 pub(crate) mod pausing;

@@ -215,6 +215,7 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
                 stored: String::new(),
                 listed: [].into(),
                 strays: vec![run.clone()],
+                lost_ends: Vec::new(),
             };
             format!("{:?}", store.repair_chain(Some(job), &facts).await?)
         }

@@ -8,7 +8,7 @@ use schedd::store::{
     OutputFrames, OutputStream, SkipOrder, SkipReply, SourceKind, StoreError, Verdict,
 };
 
-use crate::scripts::jobs::chaining::child;
+use crate::scripts::chains::chaining::child;
 use crate::scripts::world::{World, definition, name, queue, run_of, successor, t};
 use crate::support::facts::node_facts;
 use crate::support::redis::TestRedis;

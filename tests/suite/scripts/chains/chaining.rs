@@ -6,11 +6,10 @@ use schedd::domain::name::names::RunId;
 use schedd::domain::queue::lane::Lane;
 use schedd::domain::run::run_state::RunState;
 use schedd::store::{
-    ApplyOrder, ChainEndRecord, ChildReply, Claim, JobRecord, MendReply, RetryReply, SkipOrder,
-    SkipReply, StopRunning, Store, Verdict,
+    ApplyOrder, ApplyReply, ChainEndRecord, ChildReply, Claim, JobRecord, MendReply, RetryReply,
+    SkipOrder, SkipReply, Store, Verdict,
 };
 
-use crate::scripts::jobs::removing::removal;
 use crate::scripts::jobs::retrying::retrial;
 use crate::scripts::world::{World, definition, name, run_of, successor, t, token, version};
 
@@ -19,8 +18,24 @@ pub(crate) fn child(job: &str, after: &str) -> ApplyOrder {
     ApplyOrder { planted: None, after: after.to_owned(), ..definition(job, 0) }
 }
 
-async fn add(world: &World, job: &str, after: &str) {
-    world.at(-1000).apply_job(&child(job, after)).await.unwrap();
+/// Gives the job `job` other parents.
+pub(super) async fn edit(world: &World, at: i64, job: &str, after: &str) {
+    let record = world.job(job).await;
+    let edit = ApplyOrder {
+        definition: version(&format!("v{after}")),
+        read: Some((record.rev, record.lane)),
+        token: token(),
+        ..child(job, after)
+    };
+    assert_eq!(world.at(at).apply_job(&edit).await.unwrap(), ApplyReply::Updated);
+}
+
+pub(super) async fn add(world: &World, job: &str, after: &str) {
+    add_at(world, -1000, job, after).await;
+}
+
+async fn add_at(world: &World, at: i64, job: &str, after: &str) {
+    world.at(at).apply_job(&child(job, after)).await.unwrap();
 }
 
 async fn waiting(store: &Store) -> Vec<ChainEndRecord> {
@@ -28,7 +43,7 @@ async fn waiting(store: &Store) -> Vec<ChainEndRecord> {
 }
 
 /// Gives all waiting ends to children, also those that this leads to.
-async fn give(world: &World, offset: i64) -> Vec<ChildReply> {
+pub(super) async fn give(world: &World, offset: i64) -> Vec<ChildReply> {
     let (store, mut replies) = (world.at(offset), Vec::new());
     loop {
         let ends = waiting(&store).await;
@@ -48,7 +63,7 @@ async fn end(world: &World, offset: i64, claim: &Claim, state: RunState) {
 }
 
 /// Claims the run `run`, which ends in `state`.
-async fn run_to(world: &World, offset: i64, run: &RunId, state: RunState) -> Claim {
+pub(super) async fn run_to(world: &World, offset: i64, run: &RunId, state: RunState) -> Claim {
     let claim = world.win(offset, run).await;
     end(world, offset + 1, &claim, state).await;
     claim
@@ -234,11 +249,11 @@ async fn a_child_without_this_parent_or_with_another_lane_gets_no_end() {
     let other = "other".parse().unwrap();
     let reply = world.at(2).plant_children(&[(&ends[0], other)]).await.unwrap();
     assert!(matches!(reply[..], [Ok(ChildReply::Stale)]), "{reply:?}");
-    let order = removal(&world.job("a").await, StopRunning::No);
-    world.at(3).remove_job(&order).await.unwrap();
-    assert_eq!(give(&world, 4).await, [ChildReply::Unrelated]);
-    let links: Vec<String> = world.raw("ZRANGE", "chains", &["0", "-1"]);
-    assert_eq!(links, [] as [String; 0]);
+    assert_eq!(give(&world, 3).await, [ChildReply::Planted]);
+    // A child that was added after the occurrence began takes part in the next one.
+    add_at(&world, 4, "b", "after_finished root a").await;
+    run_to(&world, 5, &run_of("a", 0), RunState::Succeeded).await;
+    assert_eq!(give(&world, 7).await, [ChildReply::Unrelated]);
     world.assert_sound();
 }
 
@@ -263,17 +278,15 @@ async fn an_edit_moves_the_links_and_a_job_without_parents_has_none() {
     world.plant("root", 0).await;
     world.plant("other", 0).await;
     add(&world, "a", "after root").await;
-    for (at, after, links) in [(1, "after_any other root", 2), (2, "after other", 1), (3, "", 0)] {
-        let job = world.job("a").await;
-        let edit = ApplyOrder {
-            definition: version(&format!("v{after}")),
-            read: Some((job.rev, job.lane)),
-            token: token(),
-            ..child("a", after)
-        };
-        world.at(at).apply_job(&edit).await.unwrap();
+    let former = [format!("other a {}", t(3).as_i64()), format!("root a {}", t(2).as_i64())];
+    for (at, after, links) in [
+        (1, "after_any other root", vec!["other a", "root a"]),
+        (2, "after other", vec!["other a", &former[1]]),
+        (3, "", vec![&*former[0], &*former[1]]),
+    ] {
+        edit(&world, at, "a", after).await;
         let found: Vec<String> = world.raw("ZRANGE", "chains", &["0", "-1"]);
-        assert_eq!(found.len(), links, "{found:?}");
+        assert_eq!(found, links);
     }
     world.assert_sound();
 }
@@ -307,6 +320,7 @@ async fn links_and_occurrences_that_disagree_with_the_definition_are_repaired() 
         stored: String::new(),
         listed: [name("gone")].into(),
         strays: strays.to_vec(),
+        lost_ends: Vec::new(),
     };
     let repair = async |record: &JobRecord, facts: &ChainPlaces| {
         world.store.repair_chain(Some(record), facts).await.unwrap()
