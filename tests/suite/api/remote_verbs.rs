@@ -113,7 +113,15 @@ fn sent(scene: &ApiScene, caller: &str, words: &[&str], file: &str) -> String {
     });
     let headers = [("Content-Type", "application/x-ndjson")];
     let body = format!("{head}\n");
-    scene.probe.send(caller, "POST", "/v1/schedctl", &headers, body.as_bytes()).text()
+    let answer = scene.probe.send(caller, "POST", "/v1/schedctl", &headers, body.as_bytes());
+    // Output may come in any number of frames: a byte for the kind, the length, the data.
+    let (mut left, mut text) = (&answer.body[..], Vec::new());
+    while let [_, a, b, c, d, rest @ ..] = left {
+        let (data, after) = rest.split_at(u32::from_be_bytes([*a, *b, *c, *d]) as usize);
+        text.extend(data);
+        left = after;
+    }
+    String::from_utf8(text).unwrap()
 }
 
 #[test]
