@@ -32,7 +32,7 @@ pub use canonical::json_job::{MAX_JSON_BYTES, NamedJob, job_from_json, job_from_
 pub use canonical::stored_job::StoredJob;
 pub use file::account_here::account_lack;
 pub use file::api_section::{AddressRange, ApiAddress, ApiConfig};
-pub use file::compile_file::compile_text;
+pub use file::compile_file::{compile_sent_text, compile_text};
 pub use file::config_file::{MAX_FILE_BYTES, RedisInFile, read_file, read_redis};
 pub use file::file_place::FilePlace;
 pub use file::kept_amounts::{HistoryConfig, OutputConfig};
@@ -40,6 +40,7 @@ pub use file::metrics_section::{MOST_METRIC_JOBS, MetricsConfig};
 pub use file::node_serving::{FlowLimits, ServingConfig};
 pub use file::queue_change::change_queue;
 pub use file::sections::{Config, DaemonConfig, RedisConfig, has_password};
+pub use key::file_host::calendars_of;
 pub use key_tables::{job_keys, other_keys};
 pub use schedule::compile_schedule::start_of_rule;
 pub use schedule::ics::{IcsError, read as read_ics};

@@ -4,6 +4,8 @@
 use clap::ArgGroup;
 
 use super::flags::given_keys::{GivenKeys, flag_names};
+use super::flags::key_flag::ValueForm;
+use crate::cli::failure::CliFailure;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -81,5 +83,17 @@ impl AddArgs {
     /// Returns true if the jobs are the lines of standard input.
     pub(crate) fn reads_lines(&self) -> bool {
         self.stdin
+    }
+
+    /// Fails if the value of a flag is `@FILE`.
+    pub(super) fn refuse_files(&self) -> Result<(), CliFailure> {
+        let mut texts = self.keys.all().filter(|(flag, _)| flag.form == ValueForm::Content);
+        match texts.find(|(_, text)| text.as_str().is_some_and(|text| text.starts_with('@'))) {
+            Some((flag, _)) => Err(CliFailure::Invalid(format!(
+                "--{}: found @FILE in a request, wanted the content of the file",
+                flag.name
+            ))),
+            None => Ok(()),
+        }
     }
 }

@@ -39,8 +39,12 @@ pub(super) struct Host {
 
 impl Host {
     /// Returns a warning for each user, file, directory or program that `job` needs and this host
-    /// lacks. A lack is not an error, because the job may be meant for other hosts.
-    pub(super) fn lacks(&mut self, job: &NamedJob) -> Vec<Problem> {
+    /// lacks. A lack is not an error, because the job may be meant for other hosts. The sender of an
+    /// HTTP request gets no such warning, because it would show which files this host has.
+    pub(super) fn lacks(&mut self, job: &NamedJob, console: &Console) -> Vec<Problem> {
+        if !console.is_local() {
+            return Vec::new();
+        }
         let spec = &job.spec;
         let mut found = Vec::new();
         let mut note = |key: &str, message: String| {
@@ -158,7 +162,7 @@ impl LineDoubts {
         (now, host_zone): (UnixMillis, &Zone),
         console: &mut Console,
     ) {
-        for doubt in job.warnings.iter().chain(&self.host.lacks(job)) {
+        for doubt in job.warnings.iter().chain(&self.host.lacks(job, console)) {
             self.say(line, &doubt.to_string(), console);
         }
         // An existing job may have run for its past times before, so only a created job gets the

@@ -55,6 +55,9 @@ pub(crate) async fn add(
     if args.stdin {
         return stdin_lines::add_lines(global, args, host_zone, console).await;
     }
+    if !console.is_local() {
+        args.refuse_files()?;
+    }
     let zone = args.keys.text("tz").map(zone_of).transpose()?.unwrap_or_else(|| host_zone.clone());
     // This check uses the clock of this host, so that invalid input is refused without Redis.
     let draft: Vec<UnixMillis> =
@@ -84,7 +87,7 @@ pub(crate) async fn add(
     if let Some(why) = Pools::read(&store).await?.unknown_to(&job) {
         return Err(CliFailure::Invalid(why));
     }
-    for doubt in Host::default().lacks(&job).iter().chain(&job.warnings) {
+    for doubt in Host::default().lacks(&job, console).iter().chain(&job.warnings) {
         console.warn(&from_flags::flag_message(args, doubt));
     }
     let others: Vec<JobName> = job.spec.not_while.iter().cloned().collect();

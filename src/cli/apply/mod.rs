@@ -220,11 +220,11 @@ impl Read {
         let zone = Zone::of_host();
         let config = match &global.request {
             // A file of the sender of a request is not on this host.
-            Some(request) => config::compile_text(
-                request.file(&path.display().to_string()).unwrap_or_default(),
-                &file,
-                &zone,
-            ),
+            Some(request) => {
+                let files = request.files();
+                let text = files.get(&*path.to_string_lossy()).map_or("", String::as_str);
+                config::compile_sent_text(text, &file, files, &zone)
+            }
             None => config::read_file(&FilePlace::named(path), &zone),
         };
         let config = config.map_err(|error| {

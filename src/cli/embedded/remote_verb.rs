@@ -27,7 +27,8 @@ pub(crate) struct RemoteVerb {
     pub(crate) is_error_terminal: bool,
     pub(crate) has_colour: bool,
     pub(crate) is_brief: bool,
-    /// The content of each jobs file that the verb reads, by its path in the words.
+    /// The content of each jobs file that the verb reads, by its path in the words, and of each
+    /// iCalendar file that the jobs file names.
     pub(crate) files: BTreeMap<String, String>,
 }
 

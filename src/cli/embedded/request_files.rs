@@ -30,8 +30,8 @@ impl RequestFiles {
         taken.unwrap_or_else(|| Box::new(std::io::empty()))
     }
 
-    /// Returns the content of a file that the sender of the request named.
-    pub(crate) fn file(&self, path: &str) -> Option<&str> {
-        self.files.get(path).map(String::as_str)
+    /// Returns the content of each file that the sender of the request named, by path.
+    pub(crate) fn files(&self) -> &BTreeMap<String, String> {
+        &self.files
     }
 }

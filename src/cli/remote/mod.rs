@@ -11,6 +11,7 @@ use super::embedded::remote_verb::{RemoteVerb, VerbRight, files_of, right_of};
 use super::failure::CliFailure;
 use super::render::Console;
 use super::verbs::{CliArgs, Verb};
+use crate::config;
 use api_client::ApiClient;
 
 /// Returns the address of the API that the flags or the environment name, if the verb goes there.
@@ -39,6 +40,12 @@ pub(crate) async fn run(
         let text = std::fs::read_to_string(&path).map_err(|error| {
             CliFailure::Config(vec![format!("{path}: the file cannot be read: {error}")])
         })?;
+        let (calendars, warnings) = config::calendars_of(&text, &path)
+            .map_err(|problem| CliFailure::Config(vec![problem]))?;
+        for warning in warnings {
+            console.warn(&format!("{path}: {warning}"));
+        }
+        files.extend(calendars);
         files.insert(path, text);
     }
     let (is_terminal, is_error_terminal) = (console.is_terminal(), console.is_error_terminal());
@@ -107,8 +114,8 @@ mod tests {
             |line: &str| words_to_send(line.split(' ').map(str::to_owned)).unwrap().join(" ");
         assert_eq!(sent("--api http://h list --token-file=f --wide"), "list --wide");
         assert_eq!(sent("add --in 1s -- x --api y"), "add --in 1s -- x --api y");
-    }
-}
         assert_eq!(sent("show body --json"), "show body --json");
         assert_eq!(sent("pause body=1 stdin-text"), "pause body=1 stdin-text");
         assert_eq!(sent("add --body x --stdin-text=y"), "add --body=x --stdin-text=y");
+    }
+}

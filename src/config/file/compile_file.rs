@@ -18,6 +18,7 @@ use crate::config::job::compile_job::{JobContext, compile_job};
 use crate::config::job::compile_unique::ADDED;
 use crate::config::job::job_keys::{OWN, RULES};
 use crate::config::job::job_rules::{Rules, refuse_contradictions};
+use crate::config::key::file_host::FileHost;
 use crate::config::key::origin::{Origin, Reading};
 use crate::config::key::table_key::names;
 use crate::config::schedule::compile_calendars::compile_calendars;
@@ -41,15 +42,26 @@ pub(crate) const MAX_JOBS: usize = 100_000;
 /// `file_name` appears in messages, and relative paths of calendar files start at its directory.
 /// `host_zone` is the zone of local times if the file names no zone.
 pub fn compile_text(text: &str, file_name: &str, host_zone: &Zone) -> Result<Config, ConfigError> {
-    compile_file(text, file_name, host_zone, &Provenance::private())
+    compile_file(text, (FileHost::Here, file_name), host_zone, &Provenance::private())
 }
 
-/// Compiles the text of a jobs file. Fails with every problem in the text. `provenance` says who
-/// can read and write the file. That decides whether a secret in the text is a fault, a warning or
-/// allowed.
-pub(crate) fn compile_file(
+/// Compiles the text of a jobs file that another host sent with the files that it names, by path.
+/// Nothing on this host is looked at. Fails with every problem in the text.
+pub fn compile_sent_text(
     text: &str,
     file_name: &str,
+    files: &BTreeMap<String, String>,
+    host_zone: &Zone,
+) -> Result<Config, ConfigError> {
+    compile_file(text, (FileHost::Other(files), file_name), host_zone, &Provenance::private())
+}
+
+/// Compiles the text of a jobs file of `host`. Fails with every problem in the text. `provenance`
+/// says who can read and write the file. That decides whether a secret in the text is a fault, a
+/// warning or allowed.
+pub(crate) fn compile_file(
+    text: &str,
+    (host, file_name): (FileHost<'_>, &str),
     host_zone: &Zone,
     provenance: &Provenance,
 ) -> Result<Config, ConfigError> {
@@ -58,9 +70,10 @@ pub(crate) fn compile_file(
     let config = match text_node::from_toml(text) {
         Ok((tree, duplicates)) => {
             problems.faults = duplicates;
+            let place = (host, file_name);
             Spot::root(&tree, Secrecy::File)
                 .as_table()
-                .map(|root| compile_root(&root, file_name, host_zone, provenance, &mut problems))
+                .map(|root| compile_root(&root, place, host_zone, provenance, &mut problems))
         }
         Err(faults) => {
             problems.faults = faults;
@@ -94,14 +107,14 @@ pub(crate) fn compile_redis_alone(text: &str, provenance: &Provenance) -> Option
         .as_table()?
         .get("redis")?
         .table("a table: [redis]", &mut problems)?;
-    let redis = compile_redis(&table, &mut problems);
+    let redis = compile_redis(&table, FileHost::Here, &mut problems);
     let is_refused = redis.url.as_ref().is_some_and(|url| provenance.refuses(url).is_some());
     (problems.faults.is_empty() && !is_refused).then_some(redis)
 }
 
 fn compile_root(
     root: &TableReader<'_>,
-    file_name: &str,
+    (host, file_name): (FileHost<'_>, &str),
     host_zone: &Zone,
     provenance: &Provenance,
     problems: &mut Problems,
@@ -118,7 +131,7 @@ fn compile_root(
         spot.table(&format!("a table: [{name}]"), problems)
     };
     judge_secrets(root, provenance, problems);
-    let redis = section("redis", problems).map(|table| compile_redis(&table, problems));
+    let redis = section("redis", problems).map(|table| compile_redis(&table, host, problems));
     let api = section("api", problems).map(|table| compile_api(&table, problems));
     let metrics = section("metrics", problems).map(|table| compile_metrics(&table, problems));
     let history = section("history", problems).map(|table| compile_history(&table, problems));
@@ -134,8 +147,9 @@ fn compile_root(
         .as_ref()
         .map(|table| compile_serving(table, is_whole("queues").then_some(&declared), problems));
     let daemon = daemon.map(|table| compile_daemon(&table, problems));
-    let calendars = compile_calendars(root, file_name, host_zone, problems);
+    let calendars = compile_calendars(root, (host, file_name), host_zone, problems);
     let origin = Origin::File {
+        host,
         queues: is_whole("queues").then_some(&declared),
         groups: is_whole("groups").then_some(&declared_groups),
         calendars: is_whole("calendars").then_some(&calendars),

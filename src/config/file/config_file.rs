@@ -14,6 +14,7 @@ use super::compile_file::{compile_file, compile_redis_alone};
 use super::file_place::FilePlace;
 use super::secret_exposure::{Exposure, Provenance};
 use super::sections::{Config, RedisConfig};
+use crate::config::key::file_host::FileHost;
 use crate::config::syntax::config_error::ConfigError;
 use crate::config::syntax::problem::Problem;
 use crate::domain::time::zone::Zone;
@@ -28,7 +29,7 @@ pub const MAX_FILE_BYTES: u64 = 50 * 1024 * 1024;
 pub fn read_file(place: &FilePlace, host_zone: &Zone) -> Result<Config, ConfigError> {
     let name = place.path().display().to_string();
     let (text, provenance) = read_safe_text(place, &name)?;
-    let mut config = compile_file(&text, &name, host_zone, &provenance)?;
+    let mut config = compile_file(&text, (FileHost::Here, &name), host_zone, &provenance)?;
     let doubt = provenance.doubt.map(|message| Problem::new("", None, message));
     config.warnings.splice(0..0, doubt);
     Ok(config)
@@ -51,7 +52,8 @@ pub struct RedisInFile {
 pub fn read_redis(place: &FilePlace, host_zone: &Zone) -> Result<RedisInFile, ConfigError> {
     let name = place.path().display().to_string();
     let (text, provenance) = read_safe_text(place, &name)?;
-    let (redis, error) = match compile_file(&text, &name, host_zone, &provenance) {
+    let (redis, error) = match compile_file(&text, (FileHost::Here, &name), host_zone, &provenance)
+    {
         Ok(config) => (config.redis, None),
         Err(error) => match compile_redis_alone(&text, &provenance) {
             Some(redis) => (redis, Some(error)),

@@ -11,6 +11,7 @@ use super::kept_amounts::{HistoryConfig, OutputConfig};
 use super::metrics_section::MetricsConfig;
 use super::node_serving::ServingConfig;
 use crate::config::canonical::stored_job::StoredJob;
+use crate::config::key::file_host::FileHost;
 use crate::config::syntax::known_keys;
 use crate::config::syntax::problem::{Problem, Problems, quoted};
 use crate::config::syntax::reader::{DurationBounds, Spot, TableReader};
@@ -114,8 +115,12 @@ impl Default for DaemonConfig {
 /// of fewer ticks could end during one or two slow ticks.
 const TICKS_A_LEASE: u32 = 10;
 
-/// Compiles the section `[redis]`. A key with a fault gets its default.
-pub(crate) fn compile_redis(table: &TableReader<'_>, problems: &mut Problems) -> RedisConfig {
+/// Compiles the section `[redis]` of a file on `host`. A key with a fault gets its default.
+pub(crate) fn compile_redis(
+    table: &TableReader<'_>,
+    host: FileHost<'_>,
+    problems: &mut Problems,
+) -> RedisConfig {
     table.refuse_other_keys(&[known_keys::REDIS], &[], problems);
     let (url, url_file) = (table.get("url"), table.get("url_file"));
     if let (Some(_), Some(spot)) = (&url, &url_file) {
@@ -130,7 +135,7 @@ pub(crate) fn compile_redis(table: &TableReader<'_>, problems: &mut Problems) ->
             }
             // A missing file is only a warning, because systemd may create the file when the
             // service starts.
-            if !path.exists() {
+            if host.is_here() && !path.exists() {
                 let shown = quoted(&path.to_string_lossy());
                 problems.warning(
                     &spot.path,

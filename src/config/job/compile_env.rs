@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::{Map, Value};
 
 use crate::config::key::json_sheet::{Form, text_or_list};
-use crate::config::key::origin::{Origin, Reading};
+use crate::config::key::origin::Reading;
 use crate::config::syntax::problem::{Problems, quoted};
 use crate::config::syntax::reader::Spot;
 use crate::domain::job::env_file::{Absence, EnvFile, is_variable_name};
@@ -58,7 +58,8 @@ pub(crate) fn compile_env_files(
     let mut files = Vec::new();
     for spot in &spots {
         let file: Option<EnvFile> = spot.parsed("/etc/schedd/backup.env", problems);
-        if let (Some(file), Origin::File { .. }) = (&file, reading.origin)
+        if let Some(file) = &file
+            && reading.origin.is_file_of_this_host()
             && file.absence() == Absence::Fault
             && !file.path().exists()
         {
@@ -81,7 +82,7 @@ pub(crate) fn compile_cwd(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<
     if !path.is_absolute() {
         return spot.wanted(problems, "an absolute path such as \"/srv/report\"");
     }
-    if matches!(origin, Origin::File { .. }) && !path.is_dir() {
+    if origin.is_file_of_this_host() && !path.is_dir() {
         problems.warning(
             &spot.path,
             spot.span(),

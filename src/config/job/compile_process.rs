@@ -9,7 +9,7 @@ use crate::config::file::account_here::account_lack;
 use crate::config::file::kept_amounts::size;
 use crate::config::key::json_sheet::{Form, Sheet};
 use crate::config::key::key_kind::{Custom, IntegerKind, Maybe};
-use crate::config::key::origin::{Origin, Reading};
+use crate::config::key::origin::Reading;
 use crate::config::key::table_key::{TableKey, key, names, read_keys, write_keys};
 use crate::config::syntax::problem::{Problems, quoted};
 use crate::config::syntax::reader::Spot;
@@ -83,7 +83,7 @@ pub(crate) fn compile_user(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option
     }
     // Only a jobs file is checked against the accounts of this host. A missing account is a
     // warning, because an operator may create the account later.
-    if matches!(origin, Origin::File { .. })
+    if origin.is_file_of_this_host()
         && let Some(lack) = account_lack(&run_as)
     {
         let message = format!("{lack}, so runs here will fail to start");
@@ -134,7 +134,7 @@ pub(crate) fn compile_shell_program(spot: &Spot<'_>, reading: &mut Reading<'_>) 
             "the absolute path of a shell that accepts -c and a command line, such as \"/bin/bash\"",
         );
     }
-    if matches!(origin, Origin::File { .. }) && !path.is_file() {
+    if origin.is_file_of_this_host() && !path.is_file() {
         let shown = quoted(&path.to_string_lossy());
         problems.warning(
             &spot.path,

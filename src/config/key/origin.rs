@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::file_host::FileHost;
 use crate::config::schedule::clock_choice::ClockChoice;
 use crate::config::syntax::problem::Problems;
 use crate::domain::name::names::{GroupName, QueueName};
@@ -14,6 +15,8 @@ pub(crate) enum Origin<'a> {
     /// The table comes from a file. The file must declare the queues and groups that the table
     /// names, and the named directories should exist.
     File {
+        /// The host of the files and accounts that the table names.
+        host: FileHost<'a>,
         /// The declared queues, and `default`. `None` if a fault keeps the queues from being
         /// known.
         queues: Option<&'a BTreeSet<QueueName>>,
@@ -27,6 +30,14 @@ pub(crate) enum Origin<'a> {
     Line,
     /// The table comes from a definition stored in Redis.
     Stored,
+}
+
+impl Origin<'_> {
+    /// Returns true if the table comes from a file about this host, so that files and accounts that
+    /// the table names should exist here.
+    pub(crate) fn is_file_of_this_host(&self) -> bool {
+        matches!(self, Self::File { host, .. } if host.is_here())
+    }
 }
 
 /// The context in which the values of a table are read.

@@ -6,26 +6,20 @@
 //! jobs.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
 
 use super::ics;
+use crate::config::key::file_host::{FileHost, calendar_path, doubt_of_calendar};
 use crate::config::syntax::known_keys;
 use crate::config::syntax::problem::{Problems, quoted};
 use crate::config::syntax::reader::{Spot, TableReader};
 use crate::domain::schedule::day_sets::{DayItem, DaySet};
 use crate::domain::time::zone::{Zone, ZoneName};
-use crate::files;
-use crate::files::{OpenError, Owners, Way};
-
-/// The maximum size of an iCalendar file, in bytes.
-const MAX_CALENDAR_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Compiles the calendars of a file, by name. `None` means a calendar with a fault, which is
-/// noted. Relative paths start at the directory of `file_name`.
+/// noted. Relative paths start at the directory of `file_name` on `host`.
 pub(crate) fn compile_calendars(
     root: &TableReader<'_>,
-    file_name: &str,
+    (host, file_name): (FileHost<'_>, &str),
     host_zone: &Zone,
     problems: &mut Problems,
 ) -> BTreeMap<String, Option<DaySet>> {
@@ -47,7 +41,7 @@ pub(crate) fn compile_calendars(
         let faults_before = problems.faults.len();
         let days = spot
             .table(WANTED, problems)
-            .map(|table| compile_calendar(&table, file_name, host_zone, problems));
+            .map(|table| compile_calendar(&table, (host, file_name), host_zone, problems));
         let days = days.filter(|_| problems.faults.len() == faults_before);
         if let Some(found) = days.as_ref().filter(|days| days.len() > DaySet::MOST).map(DaySet::len)
         {
@@ -63,7 +57,7 @@ pub(crate) fn compile_calendars(
 
 fn compile_calendar(
     table: &TableReader<'_>,
-    file_name: &str,
+    (host, file_name): (FileHost<'_>, &str),
     host_zone: &Zone,
     problems: &mut Problems,
 ) -> DaySet {
@@ -86,7 +80,7 @@ fn compile_calendar(
         }
     }
     if let Some(spot) = file {
-        items.extend(read_calendar(&spot, file_name, &zone, problems));
+        items.extend(read_calendar(&spot, (host, file_name), &zone, problems));
     }
     DaySet::of(items)
 }
@@ -110,22 +104,16 @@ fn compile_item(spot: &Spot<'_>, problems: &mut Problems) -> Option<DayItem> {
 
 fn read_calendar(
     spot: &Spot<'_>,
-    file_name: &str,
+    (host, file_name): (FileHost<'_>, &str),
     zone: &Zone,
     problems: &mut Problems,
 ) -> Vec<DayItem> {
     let Some(name) = spot.text("holidays.ics", problems) else { return Vec::new() };
-    let path = Path::new(file_name)
-        .parent()
-        .map_or_else(|| PathBuf::from(name), |directory| directory.join(name));
-    let text = match read_text(&path) {
+    let path = calendar_path(file_name, name);
+    let text = match host.calendar(&path) {
         Ok((text, doubt)) => {
             if let Some(doubt) = doubt {
-                let message = format!(
-                    "another user may write {} and so change when jobs run: {doubt}",
-                    quoted(&path.to_string_lossy())
-                );
-                problems.warning(&spot.path, spot.span(), message);
+                problems.warning(&spot.path, spot.span(), doubt_of_calendar(&path, &doubt));
             }
             text
         }
@@ -143,28 +131,4 @@ fn read_calendar(
             Vec::new()
         }
     }
-}
-
-/// Returns the text of an iCalendar file, and the reason why another user may have written the
-/// file. Fails if the file is not a regular file or has more than [`MAX_CALENDAR_BYTES`].
-fn read_text(path: &Path) -> Result<(String, Option<String>), String> {
-    let cannot = |error: std::io::Error| format!("cannot be read: {error}");
-    let owners = Owners::of_this_process();
-    let opened = files::open(path, &owners, Way::Links).map_err(|error| match error {
-        OpenError::Io(error) => cannot(error),
-        OpenError::Kind(_) => "is not a regular file, wanted an iCalendar file".to_owned(),
-    })?;
-    if let Some(doubt) = opened.doubt.as_ref().filter(|_| owners.are_of_root()) {
-        return Err(format!(
-            "may be written by another user, so jobs of root cannot use the file: {doubt}"
-        ));
-    }
-    let mut bytes = Vec::new();
-    opened.file.take(MAX_CALENDAR_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
-    if bytes.len() as u64 > MAX_CALENDAR_BYTES {
-        return Err("has more than 4 MiB, wanted at most 4 MiB".to_owned());
-    }
-    let text = String::from_utf8(bytes)
-        .map_err(|_| "is not UTF-8, wanted an iCalendar file".to_owned())?;
-    Ok((text, opened.doubt))
 }

@@ -2,6 +2,7 @@ use super::bad_jobs::job_fault;
 use super::{compile, fault, good, host, job, warnings};
 use crate::config::file::compile_file::{compile_file, compile_redis_alone};
 use crate::config::file::secret_exposure::{Exposure, Provenance};
+use crate::config::key::file_host::FileHost;
 use crate::config::{from_canonical, job_from_json, to_canonical};
 
 #[test]
@@ -110,7 +111,7 @@ fn files_of_variables_are_listed_in_their_order_and_the_jobs_replace_the_default
 fn an_address_in_a_file_of_somebody_else_is_given_no_credential() {
     let doubted =
         Provenance { exposure: Exposure::Private, doubt: Some("belongs to user 7".to_owned()) };
-    let read = |text: &str| compile_file(text, "jobs.toml", &host(), &doubted);
+    let read = |text: &str| compile_file(text, (FileHost::Here, "jobs.toml"), &host(), &doubted);
     for faulty in ["", "[jobs.a]\nshel = 1"] {
         let text = format!("[redis]\nurl = 'redis://:${{credential:x}}@h/'\n{faulty}");
         let error = read(&text).unwrap_err().to_string();
@@ -154,7 +155,12 @@ fn a_secret_in_a_file_everybody_can_read_is_doubted_and_for_root_refused() {
     ];
     for text in &secrets {
         let read = |exposure| {
-            compile_file(text, "jobs.toml", &host(), &Provenance { exposure, doubt: None })
+            compile_file(
+                text,
+                (FileHost::Here, "jobs.toml"),
+                &host(),
+                &Provenance { exposure, doubt: None },
+            )
         };
         assert_eq!(read(Exposure::Private).unwrap().warnings, []);
         let doubt = read(Exposure::Public).unwrap().warnings[0].to_string();
@@ -176,7 +182,7 @@ fn a_secret_in_a_file_everybody_can_read_is_doubted_and_for_root_refused() {
         assert_eq!(
             compile_file(
                 &text,
-                "jobs.toml",
+                (FileHost::Here, "jobs.toml"),
                 &host(),
                 &Provenance { exposure: Exposure::PublicOfRoot, doubt: None }
             )

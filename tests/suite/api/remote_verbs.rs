@@ -85,6 +85,79 @@ fn lines_and_files_are_read_on_the_host_of_the_user() {
     alone.run(&["next", "--file", "crm.toml"]).good();
 }
 
+const HOLIDAYS: &str =
+    "BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART;VALUE=DATE:20991224\nEND:VEVENT\nEND:VCALENDAR\n";
+
+#[test]
+fn calendars_are_read_on_the_host_of_the_user() {
+    let scene = ApiScene::start(DEFINING, JOBS);
+    let ctl = scene.ctl("admin");
+    std::fs::create_dir(ctl.home().join("crm")).unwrap();
+    let job = "[jobs.crm]\ncron = \"0 9 * * *\"\nshell = \"true\"\nexclude = \"calendar:off\"\n";
+    let file = format!("[calendars.off]\nfile = \"off.ics\"\n{job}");
+    written(ctl.home(), "crm/jobs.toml", &file);
+    ctl.run(&["apply", "crm/jobs.toml"]).refused(78, &["crm/jobs.toml", "crm/off.ics", "read"]);
+    written(ctl.home(), "crm/off.ics", HOLIDAYS);
+    ctl.run(&["apply", "crm/jobs.toml"]).good();
+    let shown = scene.get("admin", "/v1/jobs/crm").of(200);
+    assert!(shown["definition"].to_string().contains("2099-12-24"), "{shown}");
+    written(ctl.home(), "crm/off.ics", "nonsense\n");
+    ctl.run(&["diff", "crm/jobs.toml"]).refused(78, &["crm/off.ics", "line 1"]);
+}
+
+/// Sends a verb as another client than schedctl could, and returns all that it answers.
+fn sent(scene: &ApiScene, caller: &str, words: &[&str], file: &str) -> String {
+    let head = serde_json::json!({
+        "words": words, "is_terminal": false, "is_error_terminal": false, "has_colour": false,
+        "is_brief": false, "files": {"f.toml": file},
+    });
+    let headers = [("Content-Type", "application/x-ndjson")];
+    let body = format!("{head}\n");
+    let answer = scene.probe.send(caller, "POST", "/v1/schedctl", &headers, body.as_bytes());
+    // Output may come in any number of frames: a byte for the kind, the length, the data.
+    let (mut left, mut text) = (&answer.body[..], Vec::new());
+    while let [_, a, b, c, d, rest @ ..] = left {
+        let (data, after) = rest.split_at(u32::from_be_bytes([*a, *b, *c, *d]) as usize);
+        text.extend(data);
+        left = after;
+    }
+    String::from_utf8(text).unwrap()
+}
+
+#[test]
+fn no_verb_of_a_request_looks_at_files_or_accounts_of_the_host_of_the_api() {
+    let scene = ApiScene::start(DEFINING, JOBS);
+    let host = tempfile::tempdir().unwrap();
+    let there = written(host.path(), "there", HOLIDAYS);
+    let there = there.to_str().unwrap();
+    let answer = |template: &str, path: &str| {
+        let text = sent(&scene, "viewer", &["diff", "f.toml"], &template.replace("PATH", path));
+        text.replace(path, "PATH")
+    };
+    let job = "[jobs.x]\nshell = \"true\"\n";
+    for keys in [
+        "[calendars.x]\nfile = \"PATH\"\n",
+        "[redis]\nurl_file = \"PATH\"\n",
+        "[jobs.x]\nshell = \"true\"\nenv_file = \"PATH\"\n",
+        "[jobs.x]\nshell = \"true\"\ncwd = \"PATH\"\n",
+        "[jobs.x]\nshell = \"true\"\nshell_program = \"PATH\"\n",
+    ] {
+        let of_file = answer(keys, there);
+        for other in ["/nothing/is/there", host.path().to_str().unwrap()] {
+            assert_eq!(of_file, answer(keys, other), "{keys}{other}");
+        }
+    }
+    let user = format!("{job}user = \"PATH\"\n");
+    assert_eq!(answer(&user, "daemon"), answer(&user, "nobody-of-this-name"));
+    let at = format!("--body=@{there}");
+    let words = ["add", "--name", "leak", "--in", "1h", "--http", "http://127.0.0.1:1/", &at];
+    let refused = sent(&scene, "admin", &words, "");
+    assert!(refused.contains("--body: found @FILE"), "{refused}");
+    let words = ["add", "--name", "env", "--env-file", there, "--shell", "true"];
+    let added = sent(&scene, "admin", &words, "");
+    assert!(added.contains("env\n") && !added.contains("line 1"), "{added}");
+}
+
 #[test]
 fn a_refusal_of_the_api_is_one_line_with_its_code() {
     let scene = ApiScene::start("", JOBS);
