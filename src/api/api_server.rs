@@ -1,6 +1,5 @@
 //! The start and the stop of the API.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use super::stream::EventHub;
 use crate::config::ApiConfig;
 use crate::domain::time::zone::Zone;
 use crate::engine::StatusView;
-use crate::secrets::tokens::TokenFile;
+use crate::secrets::tokens::{TokenFile, TokenLocation};
 use crate::store::Store;
 
 /// The longest time for which a stop waits for answers that are under way.
@@ -30,8 +29,8 @@ pub struct ApiSettings {
     /// The settings of `[api]` in the jobs file. An address given by a flag or a variable replaces
     /// `listen`.
     pub config: ApiConfig,
-    /// The file of the access tokens.
-    pub tokens: PathBuf,
+    /// The place of the file of the access tokens.
+    pub tokens: TokenLocation,
     /// The store for requests, with a connection of its own.
     pub store: Store,
     /// The zone of times without an offset.

@@ -45,7 +45,7 @@ use crate::engine::{Engine, EngineSettings, Removal};
 use crate::executor::{Executors, MayRunAs};
 use crate::keeper::{Keeper, KeeperSettings, OutputBounds};
 use crate::secrets::Credentials;
-use crate::secrets::tokens::tokens_path;
+use crate::secrets::tokens::TokenLocation;
 use crate::store::{Keys, Store};
 
 /// The size of the stack of each thread. Requests of the HTTP API are parsed like a command line, and
@@ -244,7 +244,7 @@ async fn start_api(
     let mut config = config.api.clone();
     config.listen = args.api.clone().or(config.listen);
     let start = async {
-        let tokens = tokens_path(
+        let tokens = TokenLocation::of(
             args.tokens_file.clone(),
             config.tokens_file.clone(),
             crate::private_redis::state_dir().ok(),

@@ -23,10 +23,13 @@ impl From<io::Error> for Unread {
     fn from(error: io::Error) -> Self {
         let is_missing = error.kind() == io::ErrorKind::NotFound;
         let is_shortage = files::is_shortage(&error);
-        let why = if is_missing {
-            "no such file".to_owned()
-        } else {
-            format!("the read failed: {error}")
+        let why = match error.kind() {
+            io::ErrorKind::NotFound => "no such file".to_owned(),
+            io::ErrorKind::PermissionDenied => format!(
+                "user {} may not read the file, wanted chgrp and chmod g+r, or chown",
+                rustix::process::geteuid().as_raw()
+            ),
+            _ => format!("the read failed: {error}"),
         };
         Self { is_missing, is_shortage, why }
     }

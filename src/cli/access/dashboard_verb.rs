@@ -78,10 +78,9 @@ pub(crate) fn dashboard(
     // Links that nobody used, and sessions that ended, are of no use.
     let is_over = |token: &TokenEntry| token.name.starts_with(BROWSER) && token.is_expired(now);
     file.remove(is_over)?;
-    let name = file.tokens()?.free_name(BROWSER);
     let (code, token) = (TokenText::random()?, TokenText::random()?);
-    file.add(TokenEntry {
-        name,
+    file.add(|stock| TokenEntry {
+        name: stock.free_name(BROWSER),
         role: TokenRole::Admin,
         sha256: sha256(token.as_str()),
         created_ms: now.as_i64(),

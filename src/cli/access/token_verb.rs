@@ -93,14 +93,11 @@ pub(crate) fn token(
                 )));
             }
             let (file, _) = token_file(global, place.tokens_file.clone());
-            let name = match name {
-                Some(name) => token_name(name)?,
-                None => file.tokens()?.free_name(role.as_str()),
-            };
+            let name = name.as_deref().map(token_name).transpose()?;
             let text = TokenText::random()?;
             let expires_at = lifetime.map(|lifetime| now.saturating_add(lifetime));
-            file.add(TokenEntry {
-                name: name.clone(),
+            let name = file.add(|stock| TokenEntry {
+                name: name.unwrap_or_else(|| stock.free_name(role.as_str())),
                 role: *role,
                 sha256: sha256(text.as_str()),
                 created_ms: now.as_i64(),

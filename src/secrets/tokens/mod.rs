@@ -5,8 +5,10 @@
 
 mod token_entry;
 mod token_file;
+mod token_location;
 mod token_text;
 
 pub use token_entry::{TokenEntry, TokenRole};
-pub use token_file::{TokenFile, TokenFileError, TokenStock, tokens_path};
+pub use token_file::{TokenFile, TokenFileError, TokenStock};
+pub use token_location::TokenLocation;
 pub use token_text::{TokenText, sha256};

@@ -1,6 +1,7 @@
 //! Who may use which route, and how a browser signs in.
 
 use std::collections::BTreeSet;
+use std::process::Stdio;
 
 use schedd::secrets::tokens::TokenRole;
 use serde_json::Value;
@@ -71,7 +72,8 @@ fn check_all(may_define: bool) {
     let settings = if may_define { DEFINING } else { "" };
     let mut scene = ApiScene::start(settings, "[jobs.a]\nshell = \"true\"\n");
     let revoked = schedd::secrets::tokens::TokenText::random().unwrap();
-    scene.tokens.add(super::entry("revoked", TokenRole::Admin, revoked.as_str(), None)).unwrap();
+    let entry = super::entry("revoked", TokenRole::Admin, revoked.as_str(), None);
+    scene.tokens.add(|_| entry).unwrap();
     scene.probe.add_token("revoked", revoked.as_str());
     assert_eq!(scene.get("revoked", "/v1/stats").status, 200);
     scene.tokens.remove(|token| token.name == "revoked").unwrap();
@@ -268,6 +270,16 @@ fn tokens_are_made_listed_and_revoked_on_the_command_line() {
     run(&["token", "new", "--role", "viewer", "--name", "a b"]).refused(2, &["--name", "a b"]);
     let listed = run(&["token", "list"]).good().stdout;
     assert!(listed.contains("mail,low") || listed.contains("low,mail"), "{listed}");
+    let new = || {
+        let mut command = ctl.command(&["token", "new", "--role", "admin", file]);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    };
+    let together: Vec<_> = (0..6).map(|_| new()).collect();
+    for mut child in together {
+        assert!(child.wait().unwrap().success());
+    }
+    let listed = run(&["token", "list"]).good().stdout;
+    assert!((1..=6).all(|number| listed.contains(&format!("admin-{number}"))), "{listed}");
     run(&["token", "revoke", "v"]).good();
     run(&["token", "revoke", "v"]).refused(3, &["no token v", "token list"]);
     std::fs::write(ctl.home().join("tokens"), "nonsense").unwrap();

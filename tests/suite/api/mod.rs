@@ -12,7 +12,7 @@ mod streams;
 use std::fs;
 use std::path::PathBuf;
 
-use schedd::secrets::tokens::{TokenEntry, TokenFile, TokenRole, TokenText, sha256};
+use schedd::secrets::tokens::{TokenEntry, TokenFile, TokenLocation, TokenRole, TokenText, sha256};
 use tempfile::TempDir;
 
 use crate::support::ctl::Schedctl;
@@ -47,11 +47,11 @@ impl ApiScene {
         let redis = TestRedis::start();
         let dir = tempfile::Builder::new().prefix("schedd-api-").tempdir_in("/tmp").unwrap();
         let path = dir.path().join("tokens");
-        let tokens = TokenFile::new(path.clone());
+        let tokens = TokenFile::new(TokenLocation::Named(path.clone()));
         let mut texts = Vec::new();
         for (name, role, end) in CALLERS {
             let text = TokenText::random().unwrap().as_str().to_owned();
-            tokens.add(entry(name, role, &text, end)).unwrap();
+            tokens.add(|_| entry(name, role, &text, end)).unwrap();
             texts.push((name.to_owned(), text));
         }
         let file = format!(
