@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tracing::info;
 
 use super::api_state::{ApiState, MOST_STREAMS};
@@ -43,6 +44,7 @@ pub struct ApiSettings {
 pub struct ApiServer {
     stop: CancellationToken,
     task: JoinHandle<()>,
+    changes: TaskTracker,
 }
 
 impl ApiServer {
@@ -67,18 +69,21 @@ impl ApiServer {
             status: settings.status,
             host_zone: settings.host_zone,
             streams: Arc::new(Semaphore::new(MOST_STREAMS)),
+            changes: TaskTracker::new(),
             events: EventHub::new(),
             namespace: NamespaceReader::default(),
         });
         let stop = CancellationToken::new();
         let task = tokio::spawn(serve(listener, router(&state), stop.clone()));
-        Ok(Some(Self { stop, task }))
+        Ok(Some(Self { stop, task, changes: state.changes.clone() }))
     }
 
-    /// Stops: no new connection is accepted, and answers that are under way may end.
+    /// Stops: no new connection is accepted, and answers and changes that are under way may end.
     pub async fn stop(mut self) {
         self.stop.cancel();
-        if tokio::time::timeout(LAST_ANSWERS, &mut self.task).await.is_err() {
+        self.changes.close();
+        let ends = async { tokio::join!(&mut self.task, self.changes.wait()) };
+        if tokio::time::timeout(LAST_ANSWERS, ends).await.is_err() {
             self.task.abort();
         }
     }

@@ -5,13 +5,13 @@
 //! [`StoreError`] is for unexpected failures. A caller may repeat a call after an error: scripts
 //! recognise a repeated call by its token, or find the change already made.
 
+mod api_marks;
 mod chains;
 mod consistency;
 mod gates;
 mod history;
 mod index_pages;
 mod jobs;
-mod kept_answers;
 mod nodes;
 mod notices;
 mod queues;
@@ -20,6 +20,7 @@ mod runs;
 mod script_times;
 pub mod server;
 
+pub use api_marks::MarkSuccessor;
 pub use chains::chain_ends::{ChainEndRecord, ChildReply};
 pub use consistency::check_turn::{CheckNote, CheckTurn};
 pub use consistency::indexes::{IndexName, IndexPage};

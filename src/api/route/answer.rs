@@ -20,16 +20,26 @@ use crate::api::{health, metrics, openapi, stream};
 use crate::secrets::tokens::TokenRole;
 use crate::store::Store;
 
-/// Answers a request of `route`.
+/// Answers a request of `route`. A change that began goes on although its sender hangs up.
 pub(in crate::api) async fn answer(
     state: Arc<ApiState>,
     route: &'static Route,
     request: Request,
 ) -> Response {
-    match Box::pin(try_answer(&state, route, request)).await {
-        Ok(response) => response,
-        Err(problem) => problem.into_response(),
+    let changes = state.changes.clone();
+    let answer = async move {
+        match Box::pin(try_answer(&state, route, request)).await {
+            Ok(response) => response,
+            Err(problem) => problem.into_response(),
+        }
+    };
+    if route.method == Method::GET {
+        return answer.await;
     }
+    changes.spawn(answer).await.unwrap_or_else(|error| {
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        ApiProblem::new(status, "failed", format!("the request ended: {error}")).into_response()
+    })
 }
 
 async fn try_answer(
@@ -51,6 +61,7 @@ async fn try_answer(
     }
     let caller = caller.ok_or_else(ApiProblem::no_route)?;
     if matches!(route.action, RouteAction::AddLines | RouteAction::RemoteVerb) {
+        idempotent::refuse_key(&parts)?;
         let given = GivenParameters::of_query(route, &parts.uri)?;
         let lines = request_body::lines(&parts.headers, body)?;
         return match route.action {

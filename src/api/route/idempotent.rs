@@ -1,37 +1,45 @@
 //! Requests with the header `Idempotency-Key`: a repeated request gets the answer of the first, and
 //! changes nothing. The key belongs to the caller and the path.
+//!
+//! Invariant: while a request is under way, Redis has its mark, and only this request replaces it.
 
 use std::future::Future;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::request::Parts;
+use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
 
-use super::request_body::MOST_BYTES;
 use crate::api::api_problem::ApiProblem;
 use crate::cli::embedded::CliFailure;
 use crate::secrets::tokens::sha256;
-use crate::store::Store;
+use crate::store::{MarkSuccessor, Store};
 
 /// The header of the request.
 const KEY: &str = "idempotency-key";
 /// The header of an answer that was given before.
 const REPEATED: &str = "idempotency-replayed";
 const MOST_KEY_BYTES: usize = 255;
+/// The time after which the mark of a request under way is renewed. The mark outlasts many renewals.
+const RENEWAL: Duration = Duration::from_secs(2);
 
 /// The stored state of a request.
 #[derive(Debug, Serialize, Deserialize)]
 struct KeptAnswer {
-    /// The SHA-256 of the request's body.
+    /// The SHA-256 of the request's method, path, query and body.
     request: String,
+    /// A random word of the request that is under way or was answered.
+    token: String,
     /// The status and the body of the answer. `None` while the request is under way.
     answer: Option<(u16, String, String)>,
 }
 
 /// Returns the answer of `work`, or the answer that an earlier request with the same key got. Fails
-/// (409) if the earlier request had another body, or is still under way.
+/// (409) if the earlier request had another query or body, or is still under way. The caller must not
+/// drop the future, because `work` could end without an answer.
 pub(super) async fn once(
     store: &Store,
     parts: &Parts,
@@ -47,30 +55,56 @@ pub(super) async fn once(
         )
     })?;
     let id = sha256(&format!("{by}\n{}\n{key}", parts.uri.path()));
-    let request = sha256(&String::from_utf8_lossy(body));
+    let place = parts.uri.path_and_query().map_or("", PathAndQuery::as_str);
+    let body = String::from_utf8_lossy(body);
+    let request = sha256(&format!("{} {place}\n{body}", parts.method));
+    let token = format!("{:032x}", fastrand::u128(..));
     let kept = |answer| {
-        let kept = KeptAnswer { request: request.clone(), answer };
+        let kept = KeptAnswer { request: request.clone(), token: token.clone(), answer };
         serde_json::to_string(&kept).unwrap_or_default()
     };
-    let earlier = store.begin_answer(&id, &kept(None)).await.map_err(CliFailure::from)?;
+    let mark = kept(None);
+    let earlier = store.begin_answer(&id, &mark).await.map_err(CliFailure::from)?;
     if let Some(earlier) = earlier {
         return repeat(&earlier, &request);
     }
-    let response = work.await.unwrap_or_else(ApiProblem::into_response);
+    let response = marked(store, &id, &mark, work).await.unwrap_or_else(ApiProblem::into_response);
     let status = response.status();
     if status.is_server_error() {
         // The mark ends by itself if Redis is out of reach.
-        let _ = store.drop_answer(&id).await;
+        let _ = store.replace_mark(&id, &mark, MarkSuccessor::Nothing).await;
         return Ok(response);
     }
     let (head, body) = response.into_parts();
-    let bytes = axum::body::to_bytes(body, MOST_BYTES).await;
+    let bytes = axum::body::to_bytes(body, usize::MAX).await;
     let text = bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let answer = Some((status.as_u16(), kind.unwrap_or_default().to_owned(), text.clone()));
     // If the answer cannot be stored, a repeated request gets 409 for a minute and then runs.
-    let _ = store.keep_answer(&id, &kept(answer)).await;
+    let _ = store.replace_mark(&id, &mark, MarkSuccessor::Answer(&kept(answer))).await;
     Ok(Response::from_parts(head, Body::from(text)))
+}
+
+/// Does the work of a request, and renews its mark meanwhile.
+async fn marked<T>(store: &Store, id: &str, mark: &str, work: impl Future<Output = T>) -> T {
+    let mut work = std::pin::pin!(work);
+    loop {
+        match tokio::time::timeout(RENEWAL, &mut work).await {
+            Ok(done) => return done,
+            // The next renewal makes up for a renewal that failed.
+            Err(_) => drop(store.replace_mark(id, mark, MarkSuccessor::Mark).await),
+        }
+    }
+}
+
+/// Fails (400) if a request whose answer cannot be kept has a key.
+pub(super) fn refuse_key(parts: &Parts) -> Result<(), ApiProblem> {
+    if parts.headers.contains_key(KEY) {
+        return Err(ApiProblem::bad_request(
+            "Idempotency-Key: found the header on a route whose answers are not kept, wanted no such header; lines of bulk are repeated with if_absent=1",
+        ));
+    }
+    Ok(())
 }
 
 /// Returns the answer that an earlier request got.
@@ -81,7 +115,7 @@ fn repeat(earlier: &str, request: &str) -> Result<Response, ApiProblem> {
     })?;
     if earlier.request != request {
         return Err(conflict(
-            "Idempotency-Key: an earlier request with this key had another body; wanted another key",
+            "Idempotency-Key: an earlier request with this key had another query or body; wanted another key",
         ));
     }
     let Some((status, kind, body)) = earlier.answer else {

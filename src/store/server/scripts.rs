@@ -132,6 +132,7 @@ scripts! {
     RECOVER_RUN "recover_run";
     REMOVE_JOB "remove_job";
     RENEW_LEASES "renew_leases";
+    REPLACE_MARK "replace_mark";
     RESTORE_ENTRY "restore_entry";
     RESTORE_KEY "restore_key";
     REPORT_LOSS "report_loss";

@@ -7,10 +7,11 @@ mod http_probe;
 mod listening;
 mod lists;
 mod remote_verbs;
+mod repeating;
 mod streams;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use schedd::secrets::tokens::{TokenEntry, TokenFile, TokenLocation, TokenRole, TokenText, sha256};
 use tempfile::TempDir;
@@ -45,6 +46,12 @@ impl ApiScene {
     /// Starts a schedd with these settings of `[api]`, and this jobs file behind them.
     fn start(settings: &str, jobs: &str) -> Self {
         let redis = TestRedis::start();
+        let url = redis.url();
+        Self::start_at(redis, &url, settings, jobs)
+    }
+
+    /// Starts a schedd that reaches `redis` by this URL.
+    fn start_at(redis: TestRedis, url: &str, settings: &str, jobs: &str) -> Self {
         let dir = tempfile::Builder::new().prefix("schedd-api-").tempdir_in("/tmp").unwrap();
         let path = dir.path().join("tokens");
         let tokens = TokenFile::new(TokenLocation::Named(path.clone()));
@@ -54,15 +61,7 @@ impl ApiScene {
             tokens.add(|_| entry(name, role, &text, end)).unwrap();
             texts.push((name.to_owned(), text));
         }
-        let file = format!(
-            "[api]\nlisten = \"127.0.0.1:0\"\ntokens_file = \"{}\"\n{settings}\n{jobs}",
-            path.display()
-        );
-        let daemon = Schedd::on(&redis).node("n1").jobs(&file).start();
-        let log = daemon.wait_for_log("The HTTP API listens.");
-        daemon.wait_for_log("All jobs of the jobs file are applied");
-        let address = log.split("address=http://").nth(1).unwrap();
-        let address = address.split([' ', '\n']).next().unwrap().to_owned();
+        let (daemon, address) = node_at(url, "n1", &path, settings, jobs);
         Self { redis, daemon, probe: HttpProbe::new(address, texts), tokens, _dir: dir }
     }
 
@@ -93,6 +92,20 @@ impl ApiScene {
     }
 }
 
+/// Starts a schedd with an API. Returns its address, too.
+fn node_at(url: &str, node: &str, tokens: &Path, settings: &str, jobs: &str) -> (Schedd, String) {
+    let file = format!(
+        "[api]\nlisten = \"127.0.0.1:0\"\ntokens_file = \"{}\"\n{settings}\n{jobs}",
+        tokens.display()
+    );
+    let daemon = Schedd::at(url).node(node).jobs(&file).start();
+    let log = daemon.wait_for_log("The HTTP API listens.");
+    daemon.wait_for_log("All jobs of the jobs file are applied");
+    let address = log.split("address=http://").nth(1).unwrap();
+    let address = address.split([' ', '\n']).next().unwrap().to_owned();
+    (daemon, address)
+}
+
 fn entry(name: &str, role: TokenRole, text: &str, expires_ms: Option<i64>) -> TokenEntry {
     TokenEntry {
         name: name.to_owned(),
@@ -107,7 +120,7 @@ fn entry(name: &str, role: TokenRole, text: &str, expires_ms: Option<i64>) -> To
 }
 
 /// Returns the path of a file in `dir` with this content.
-fn written(dir: &std::path::Path, name: &str, text: &str) -> PathBuf {
+fn written(dir: &Path, name: &str, text: &str) -> PathBuf {
     let path = dir.join(name);
     fs::write(&path, text).unwrap();
     path

@@ -11,12 +11,13 @@ use serde_json::Value;
 use crate::scripts::world::World;
 
 /// Keys that lead to no run and to no job which may be gone.
-const OTHERS: [&str; 33] = [
+const OTHERS: [&str; 34] = [
     "consistency_check",
     "boot_runs",
     "boots",
     "declared",
     "audit_log",
+    "answer",
     "discarded",
     "epoch",
     "schedule_versions",

@@ -1,6 +1,7 @@
 //! The scripts of repair, data loss and nodes.
 
 pub(crate) mod accounting;
+mod api_marks;
 pub(crate) mod auditing;
 pub(crate) mod clock_marks;
 pub(crate) mod coverage;

@@ -1,11 +1,11 @@
-//! A proxy to a test's Redis that can lose an answer: the command is done, but its caller never
-//! learns of it.
+//! A proxy to a test's Redis that can delay answers, or lose an answer: the command is done, but its
+//! caller never learns of it.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -35,6 +35,8 @@ pub(crate) struct Proxy {
 struct Shared {
     armed: Mutex<Option<(Vec<u8>, Loss)>>,
     lost: AtomicUsize,
+    /// The delay of each answer, ms.
+    delay: AtomicU64,
     is_over: AtomicBool,
     streams: Mutex<Vec<UnixStream>>,
 }
@@ -58,6 +60,11 @@ impl Proxy {
     /// Drops the answer to the next command with an argument `word`.
     pub(crate) fn lose_answer_to(&self, word: &str, loss: Loss) {
         *self.shared.armed.lock().unwrap() = Some((format!("\r\n{word}\r\n").into_bytes(), loss));
+    }
+
+    /// Delays each answer by this many milliseconds from now on.
+    pub(crate) fn delay_answers(&self, millis: u64) {
+        self.shared.delay.store(millis, Ordering::SeqCst);
     }
 
     /// Waits until an answer was lost.
@@ -135,6 +142,7 @@ impl Shared {
         while let Ok(count) = from.read(&mut bytes)
             && count > 0
         {
+            std::thread::sleep(Duration::from_millis(self.delay.load(Ordering::SeqCst)));
             let doomed = *fate.lock().unwrap();
             if doomed.is_some() {
                 self.lost.fetch_add(1, Ordering::SeqCst);

@@ -11,9 +11,9 @@ use schedd::domain::run::run_state::RunState;
 use schedd::domain::schedule::lateness::SkippedRange;
 use schedd::store::{
     ApplyOrder, ClaimReply, EventNote, JobMending, JobRecord, JobToInspect, LaneAsk, LanePoll,
-    LedgerRange, NoticeOrder, PlainEnd, QueueSwitch, RemoveOrder, RestoreOrder, ResumeOrder,
-    RunDeadline, Searched, Section, SectionText, SkipOrder, SourceKind, SpreadOrder, StopRunning,
-    StoreError, Successor, Takers, Verdict,
+    LedgerRange, MarkSuccessor, NoticeOrder, PlainEnd, QueueSwitch, RemoveOrder, RestoreOrder,
+    ResumeOrder, RunDeadline, Searched, Section, SectionText, SkipOrder, SourceKind, SpreadOrder,
+    StopRunning, StoreError, Successor, Takers, Verdict,
 };
 
 use super::scene::{Scene, backfilled, beat, by_hand, printed};
@@ -179,6 +179,10 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
                 Some(LanePoll::WrongType(error)) => return Err(error),
                 other => format!("{other:?}"),
             }
+        }
+        "replace_mark" => {
+            let answer = MarkSuccessor::Answer("answer");
+            format!("{:?}", store.replace_mark("x", "mark", answer).await?)
         }
         "record_server" => format!("{:?}", store.record_server("a/b").await?),
         "note_backlog" => {

@@ -213,6 +213,7 @@ pub(super) fn key_named(script: &str, name: &str, scene: &Scene) -> Option<Strin
         "successor_run" | "planted_run" => format!("run:{}", run_of("a", 1000)),
         "output" if script == "forget_outputs" => format!("output:{}#1", run_of("a", -500)),
         "output" => format!("output:{run}#1"),
+        "answer" => "answer:x".to_owned(),
         "node" if script == "forget_nodes" => "node:n2".to_owned(),
         "source" if script == "forget_nodes" => "source:n2".to_owned(),
         "node" => "node:n1".to_owned(),

@@ -1,0 +1,68 @@
+//! The marks of the HTTP API: the answers to requests with an idempotency key. A repeated request gets
+//! the answer of the first.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use super::Store;
+use super::server::reply::text_of;
+use super::server::scripts;
+use super::server::scripts::millis;
+use super::server::store_error::StoreError;
+
+/// The time for which an answer is kept.
+const KEPT: Duration = Duration::from_secs(24 * 3_600);
+/// The time after which a request without an answer counts as lost with its node, unless its mark was
+/// renewed.
+const UNDER_WAY: Duration = Duration::from_secs(60);
+
+/// The text that takes the place of the mark of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MarkSuccessor<'a> {
+    /// The mark itself: the request is still under way.
+    Mark,
+    /// The answer.
+    Answer(&'a str),
+    /// No text: the request failed and may be repeated.
+    Nothing,
+}
+
+impl Store {
+    /// Stores `mark` for a request that begins. No other request has the same mark. Returns None, or
+    /// the text that an earlier request with the same id stored.
+    pub async fn begin_answer(&self, id: &str, mark: &str) -> Result<Option<String>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("SET").arg(self.keys.answer(id)).arg(mark).arg("NX").arg("GET");
+        pipeline.arg("PX").arg(millis(UNDER_WAY));
+        let answer = self.link.query(&mut pipeline).await?;
+        Ok(answer.first().filter(|found| **found != Value::Nil).and_then(text_of))
+    }
+
+    /// Replaces the mark of a request. Returns false and changes nothing if another request has the id
+    /// meanwhile.
+    pub async fn replace_mark(
+        &self,
+        id: &str,
+        mark: &str,
+        by: MarkSuccessor<'_>,
+    ) -> Result<bool, StoreError> {
+        let (text, lifetime) = match by {
+            MarkSuccessor::Mark => (mark, UNDER_WAY),
+            MarkSuccessor::Answer(answer) => (answer, KEPT),
+            MarkSuccessor::Nothing => ("", Duration::ZERO),
+        };
+        let call = self
+            .call(&scripts::REPLACE_MARK)
+            .key("answer", self.keys.answer(id))
+            .arg("own_mark", mark)
+            .arg("successor", text)
+            .arg("lifetime_ms", millis(lifetime));
+        let reply = self.link.invoke(&call).await?;
+        match reply.word.as_str() {
+            "replaced" => Ok(true),
+            "another" => Ok(false),
+            _ => Err(reply.unknown()),
+        }
+    }
+}
