@@ -1,5 +1,5 @@
-//! The marks of the HTTP API: the answers to requests with an idempotency key. A repeated request gets
-//! the answer of the first.
+//! The marks of the HTTP API: the answers to requests with an idempotency key, and the used links. A
+//! repeated request gets the answer of the first, and a link works once on all nodes.
 
 use std::time::Duration;
 
@@ -16,6 +16,9 @@ const KEPT: Duration = Duration::from_secs(24 * 3_600);
 /// The time after which a request without an answer counts as lost with its node, unless its mark was
 /// renewed.
 const UNDER_WAY: Duration = Duration::from_secs(60);
+/// The time for which a used link is known. It is longer than a link lives, because the clocks of the
+/// nodes differ.
+const USED: Duration = Duration::from_secs(3_600);
 
 /// The text that takes the place of the mark of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,5 +67,15 @@ impl Store {
             "another" => Ok(false),
             _ => Err(reply.unknown()),
         }
+    }
+
+    /// Marks the link whose code has the SHA-256 `hash` as used. Returns false if the link was used
+    /// before, on any node.
+    pub async fn use_link(&self, hash: &str) -> Result<bool, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("SET").arg(self.keys.used_link(hash)).arg("").arg("NX");
+        pipeline.arg("PX").arg(millis(USED));
+        let answer = self.link.query(&mut pipeline).await?;
+        Ok(answer.first().is_some_and(|answer| *answer != Value::Nil))
     }
 }

@@ -1,5 +1,6 @@
 //! The browsers that signed in by a link of `schedctl dashboard`. A session is valid only while the
-//! token of its link is valid, so revoking the token ends the session at its next request.
+//! token of its link is valid, so revoking the token ends the session at its next request. A session
+//! also ends with this process, and no other node knows it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,48 +18,36 @@ const MOST_SESSIONS: usize = 1_000;
 /// The names of the cookie: over TLS, and over plain HTTP on the loopback interface.
 pub(super) const COOKIES: [&str; 2] = ["__Host-schedd", "schedd_session"];
 
-/// The signed-in browsers, and the links that were used.
+/// The signed-in browsers.
 #[derive(Debug, Default)]
 pub(in crate::api) struct BrowserSessions {
     table: Mutex<SessionTable>,
 }
 
-#[derive(Debug, Default)]
-struct SessionTable {
-    /// By the SHA-256 of the cookie: the SHA-256 of the token, and the end of the session.
-    sessions: HashMap<String, (String, UnixMillis)>,
-    /// The SHA-256 of the codes that were used, each with the end of its link.
-    used: HashMap<String, UnixMillis>,
-}
+/// The sessions by the SHA-256 of their cookies: the SHA-256 of the token, and the end of the session.
+type SessionTable = HashMap<String, (String, UnixMillis)>;
 
 impl BrowserSessions {
-    /// Marks the link with this hash as used. Returns false if it was used before.
-    pub(super) fn use_link(&self, hash: &str, ends: UnixMillis, now: UnixMillis) -> bool {
-        let mut table = self.table();
-        table.used.retain(|_, end| *end > now);
-        table.used.insert(hash.to_owned(), ends).is_none()
-    }
-
     /// Begins a session for the token with this hash. Returns the text of its cookie.
     pub(super) fn begin(&self, token: &str, now: UnixMillis) -> anyhow::Result<String> {
         let cookie = TokenText::random()?.as_str().to_owned();
         let mut table = self.table();
-        table.sessions.retain(|_, (_, end)| *end > now);
-        if table.sessions.len() >= MOST_SESSIONS {
-            let oldest = table.sessions.iter().min_by_key(|(_, (_, end))| *end);
+        table.retain(|_, (_, end)| *end > now);
+        if table.len() >= MOST_SESSIONS {
+            let oldest = table.iter().min_by_key(|(_, (_, end))| *end);
             if let Some(oldest) = oldest.map(|(hash, _)| hash.clone()) {
-                table.sessions.remove(&oldest);
+                table.remove(&oldest);
             }
         }
         let end = now.saturating_add(SESSION_LIFE);
-        table.sessions.insert(sha256(&cookie), (token.to_owned(), end));
+        table.insert(sha256(&cookie), (token.to_owned(), end));
         Ok(cookie)
     }
 
     /// Returns the SHA-256 of the token to whose session `cookie` belongs.
     pub(super) fn token_of(&self, cookie: &str, now: UnixMillis) -> Option<String> {
         let table = self.table();
-        let (token, end) = table.sessions.get(&sha256(cookie))?;
+        let (token, end) = table.get(&sha256(cookie))?;
         (*end > now).then(|| token.clone())
     }
 

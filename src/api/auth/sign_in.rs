@@ -2,24 +2,30 @@
 
 use axum::body::Body;
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::Response;
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
 
 use super::browser_sessions::{COOKIES, SESSION_LIFE};
 use super::caller::{Peer, tokens_of};
 use super::origin_check::is_secure;
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::{ApiState, host_now};
-use crate::domain::time::unix_millis::UnixMillis;
+use crate::cli::embedded::CliFailure;
 use crate::secrets::tokens::sha256;
 
 /// Answers `GET /login?code=CODE`: begins a session and leads to the first page. Fails (401) for a
-/// code that is unknown, used or too old.
-pub(in crate::api) fn sign_in(
+/// code that is unknown, used or too old, and (503) if Redis cannot record that the code was used.
+pub(in crate::api) async fn sign_in(
     state: &ApiState,
     parts: &Parts,
     code: Option<&str>,
 ) -> Result<Response, ApiProblem> {
+    if parts.method != Method::GET {
+        // Programs send HEAD to look at a link, which must not use the link.
+        let detail = format!("found the method {}, wanted GET", parts.method);
+        let problem = ApiProblem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail);
+        return Ok(([(header::ALLOW, "GET")], problem).into_response());
+    }
     let refused = || {
         ApiProblem::new(
             StatusCode::UNAUTHORIZED,
@@ -33,8 +39,7 @@ pub(in crate::api) fn sign_in(
     let entry = tokens.tokens.iter().find(|entry| entry.link_sha256.as_deref() == Some(&hash));
     let entry = entry.filter(|entry| !entry.is_link_expired(now) && !entry.is_expired(now));
     let entry = entry.ok_or_else(refused)?;
-    let ends = entry.link_expires_ms.and_then(UnixMillis::new).unwrap_or(now);
-    if !state.sessions.use_link(&hash, ends, now) {
+    if !state.store.use_link(&hash).await.map_err(CliFailure::from)? {
         return Err(refused());
     }
     let cookie = state.sessions.begin(&entry.sha256, now).map_err(|error| {

@@ -121,7 +121,7 @@ async fn read(
         RouteAction::Events => stream::follow_events(state, &parts.headers).await,
         RouteAction::Metrics => metrics::metrics(state).await,
         RouteAction::OpenApi => Ok(json_response(StatusCode::OK, openapi::document())),
-        RouteAction::SignIn => sign_in(state, parts, given.text("code")),
+        RouteAction::SignIn => sign_in(state, parts, given.text("code")).await,
         RouteAction::Health => Ok(json_response(StatusCode::OK, &json!({"status": "ok"}))),
         RouteAction::Ready => Ok(health::ready(state).await),
         RouteAction::AddJob | RouteAction::AddLines | RouteAction::RemoteVerb => {

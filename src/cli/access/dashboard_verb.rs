@@ -31,8 +31,8 @@ Examples:
   schedctl dashboard --print --url https://jobs.example.org
 
 The link works once, for 60 seconds. The browser then stays signed in for 12 hours with the role
-admin, or until its token is revoked: schedctl token list shows it as browser-N. Only a user who may
-write the file of tokens can make such a link.";
+admin, or until its token is revoked or that schedd stops. schedctl token list shows the token as
+browser-N. Only a user who may write the file of tokens can make such a link.";
 
 /// Opens a browser that is signed in to the HTTP API.
 #[derive(Debug, clap::Args)]

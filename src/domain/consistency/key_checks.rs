@@ -76,7 +76,7 @@ pub const SINGLE_KEYS: [(&str, &str); 36] = [
 
 /// The families of keys, each with the Redis type of its keys. The name of such a key is
 /// `FAMILY:NAME`.
-pub const FAMILIES: [(&str, &str); 34] = [
+pub const FAMILIES: [(&str, &str); 35] = [
     ("due", "zset"),
     ("running", "zset"),
     ("open", "zset"),
@@ -111,6 +111,7 @@ pub const FAMILIES: [(&str, &str); 34] = [
     ("chain", "hash"),
     ("gate_rate", "string"),
     ("answer", "string"),
+    ("used_link", "string"),
 ];
 
 /// Returns the Redis type that the key `rest` must have. Returns `SetAside` for a key in
@@ -144,7 +145,7 @@ pub fn unknown_lane(name: String) -> Inconsistency {
 }
 
 /// Returns the findings about the name, type and expiry of a key. Only the events of a node, the
-/// state of a rate limit and the answers of the HTTP API may expire.
+/// state of a rate limit and the marks of the HTTP API may expire.
 pub fn judge_key(facts: &KeyFacts) -> Vec<Inconsistency> {
     let mut findings = Vec::new();
     let subject = || FindingSubject::Key(facts.name.clone());
@@ -168,7 +169,8 @@ pub fn judge_key(facts: &KeyFacts) -> Vec<Inconsistency> {
         }),
         KnownNames::Type(_) | KnownNames::SetAside => {}
     }
-    let may_expire = ["events", "gate_rate", "answer"].contains(&family_of(&facts.rest));
+    let expiring = ["events", "gate_rate", "answer", "used_link"];
+    let may_expire = expiring.contains(&family_of(&facts.rest));
     if facts.expires && !may_expire {
         let found = "has an expiry time (TTL), but keys of this family must not expire";
         findings.push(

@@ -388,6 +388,12 @@ impl Keys {
         self.named(&format!("answer:{id}"))
     }
 
+    /// Returns the key of a link of `schedctl dashboard` that was used, an empty string with an
+    /// expiry. `hash` is the SHA-256 of the code of the link.
+    pub(crate) fn used_link(&self, hash: &str) -> String {
+        self.named(&format!("used_link:{hash}"))
+    }
+
     /// Returns the channel of the changes of jobs. It is no key.
     pub(crate) fn changes(&self) -> String {
         self.named("changes")

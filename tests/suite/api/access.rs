@@ -6,7 +6,8 @@ use std::process::Stdio;
 use schedd::secrets::tokens::TokenRole;
 use serde_json::Value;
 
-use super::{ApiScene, DEFINING};
+use super::http_probe::HttpProbe;
+use super::{ApiScene, DEFINING, node_at};
 
 /// Each route with the lowest role that may use it, or `define` for the role admin with
 /// `define = true`, or `open`.
@@ -221,6 +222,29 @@ fn a_link_signs_a_browser_in_once_and_revoking_its_token_ends_the_session() {
     assert_eq!(with("POST", "/v1/jobs/a/pause", &[("Sec-Fetch-Site", "same-origin")]), 200);
     ctl.run(&["token", "revoke", "browser-2", &file]).good();
     assert_eq!(with("GET", "/v1/jobs", &[]), 401);
+}
+
+#[test]
+fn a_link_works_once_on_all_nodes_and_only_by_get_and_with_redis() {
+    let mut scene = ApiScene::start("", "");
+    let (_second, address) = node_at(&scene.redis.url(), "n2", scene.tokens.path(), "", "");
+    let second = HttpProbe::new(address, Vec::new());
+    let ctl = crate::support::ctl::Schedctl::alone();
+    let file = format!("--tokens-file={}", scene.tokens.path().display());
+    let path = || {
+        let link = ctl.run(&["dashboard", "--print", "--url=http://h", &file, "--json"]).json();
+        link["link"].as_str().unwrap().strip_prefix("http://h").unwrap().to_owned()
+    };
+    let used = path();
+    let looked = scene.probe.send("nobody", "HEAD", &used, &[], b"");
+    assert!(looked.status == 405 && looked.head.contains("allow: get"), "{looked:?}");
+    assert_eq!(scene.get("nobody", &used).status, 303);
+    for probe in [&scene.probe, &second] {
+        probe.send("nobody", "GET", &used, &[], b"").problem(401, "unauthorized");
+    }
+    let other = path();
+    scene.redis.kill9();
+    second.send("nobody", "GET", &other, &[], b"").problem(503, "redis_unreachable");
 }
 
 #[test]

@@ -90,6 +90,10 @@ fn rows() -> Vec<(String, &'static str, Vec<&'static str>, Judged)> {
                 let why = "a request with this key gets 409, and the key expires within a day";
                 rows.push((key, "SET", vec!["garbage"], Free(why)));
             }
+            ("string", "used_link:a") => {
+                let why = "only the existence of the key counts, and the key expires in an hour";
+                rows.push((key, "SET", vec!["garbage"], Free(why)));
+            }
             ("string", "fence") => rows.push((key, "SET", vec!["-5"], By("wrong:fence"))),
             ("string", _) => rows.push((key, "SET", vec!["garbage"], Unreadable)),
             _ => {}

@@ -1,4 +1,4 @@
-//! The marks of the HTTP API: `replace_mark` and `begin_answer`.
+//! The marks of the HTTP API: `replace_mark`, `begin_answer` and `use_link`.
 
 use schedd::store::MarkSuccessor::{Answer, Mark, Nothing};
 
@@ -29,4 +29,13 @@ async fn only_the_request_that_made_a_mark_replaces_it() {
     assert!(store.replace_mark("x", "one", Mark).await.unwrap());
     assert!(store.replace_mark("x", "one", Nothing).await.unwrap());
     assert_eq!(text(), None);
+}
+
+#[tokio::test]
+async fn a_link_is_used_once() {
+    let world = World::new();
+    assert!(world.store.use_link("h").await.unwrap());
+    assert!(!world.store.use_link("h").await.unwrap());
+    assert!(world.store.use_link("another").await.unwrap());
+    world.assert_sound();
 }

@@ -11,13 +11,14 @@ use serde_json::Value;
 use crate::scripts::world::World;
 
 /// Keys that lead to no run and to no job which may be gone.
-const OTHERS: [&str; 34] = [
+const OTHERS: [&str; 35] = [
     "consistency_check",
     "boot_runs",
     "boots",
     "declared",
     "audit_log",
     "answer",
+    "used_link",
     "discarded",
     "epoch",
     "schedule_versions",
