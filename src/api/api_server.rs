@@ -60,6 +60,7 @@ impl ApiServer {
         tokens.tokens()?;
         let listener = Listener::bind(&address, &settings.config).await?;
         info!(address = listener.address(), tokens = %tokens.path().display(), "The HTTP API listens.");
+        let stop = CancellationToken::new();
         let state = Arc::new(ApiState {
             store: settings.store,
             config: settings.config,
@@ -68,15 +69,15 @@ impl ApiServer {
             status: settings.status,
             host_zone: settings.host_zone,
             streams: Arc::new(Semaphore::new(MOST_STREAMS)),
+            stop: stop.clone(),
             events: EventHub::new(),
             namespace: NamespaceReader::default(),
         });
-        let stop = CancellationToken::new();
         let task = tokio::spawn(serve(listener, router(&state), stop.clone()));
         Ok(Some(Self { stop, task }))
     }
 
-    /// Stops: no new connection is accepted, and answers that are under way may end.
+    /// Stops: no new connection is accepted, streams end, and other answers that are under way may end.
     pub async fn stop(mut self) {
         self.stop.cancel();
         if tokio::time::timeout(LAST_ANSWERS, &mut self.task).await.is_err() {

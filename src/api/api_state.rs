@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 use super::auth::BrowserSessions;
 use super::metrics::NamespaceReader;
@@ -28,6 +29,8 @@ pub(super) struct ApiState {
     pub(super) host_zone: Zone,
     /// The places for answers that go on without an end.
     pub(super) streams: Arc<Semaphore>,
+    /// Cancelled when the API stops.
+    pub(super) stop: CancellationToken,
     pub(super) events: EventHub,
     /// The figures of the whole namespace for `/metrics`.
     pub(super) namespace: NamespaceReader,

@@ -51,7 +51,7 @@ pub(super) fn add_lines(
                     pieces.take_more(VerbStream::Output, &mut bytes);
                     return Some((Ok::<_, std::convert::Infallible>(Bytes::from(bytes)), pieces));
                 }
-                (VerbStream::Errors, _) => {}
+                (VerbStream::Errors | VerbStream::Warnings, _) => {}
             }
         }
     });

@@ -59,7 +59,7 @@ pub(super) async fn run_verb(
             Some((stream, mut bytes)) => {
                 let kind = match stream {
                     VerbStream::Output => FrameKind::Output,
-                    VerbStream::Errors => FrameKind::Errors,
+                    VerbStream::Errors | VerbStream::Warnings => FrameKind::Errors,
                 };
                 pieces.take_more(stream, &mut bytes);
                 (frame(kind, &bytes), Some((pieces, task)))

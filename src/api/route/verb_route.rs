@@ -30,7 +30,8 @@ pub(super) async fn answer_by_verb(
         words.push(target.to_owned());
         words.extend(given.settings());
     }
-    let VerbResult { document, errors, remarks, .. } = call_verb(store, &words, conceals).await?;
+    let VerbResult { document, errors, warnings, remarks } =
+        call_verb(store, &words, conceals).await?;
     if let Some(error) = errors.first() {
         return Err(ApiProblem::of_error(error));
     }
@@ -44,8 +45,6 @@ pub(super) async fn answer_by_verb(
         (_, document) => document,
     };
     let mut response = json_response(StatusCode::OK, &document);
-    let warnings: Vec<&str> =
-        remarks.iter().filter_map(|line| line.strip_prefix("warning: ")).collect();
     if !warnings.is_empty() {
         let text: String = warnings.join("; ").chars().filter(char::is_ascii).take(1_000).collect();
         if let Ok(text) = HeaderValue::from_str(&text) {

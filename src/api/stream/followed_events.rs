@@ -8,16 +8,16 @@ use axum::response::Response;
 use tokio::sync::broadcast;
 
 use super::event_hub::{ApiEvent, ended_runs};
-use super::event_stream::{event_stream, stream_place};
+use super::event_stream::{dropped, event_stream, stream_place};
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::ApiState;
 use crate::cli::embedded::CliFailure;
 use crate::cli::embedded::page_cursor::read_cursor;
 
-/// The maximum number of ended runs that are sent again for `Last-ApiEvent-ID`.
+/// The maximum number of ended runs that are sent again for `Last-Event-ID`.
 const SENT_AGAIN: usize = 1_000;
 
-/// Answers with the events from now on. With the header `Last-ApiEvent-ID`, the ended runs since that
+/// Answers with the events from now on. With the header `Last-Event-ID`, the ended runs since that
 /// event come first, as far as the history has them.
 pub(in crate::api) async fn follow_events(
     state: &ApiState,
@@ -31,7 +31,7 @@ pub(in crate::api) async fn follow_events(
     if let Some(last) = headers.get("last-event-id") {
         let last = last.to_str().ok().and_then(read_cursor).filter(|(word, _)| word == "event");
         let (_, last) = last.ok_or_else(|| {
-            ApiProblem::bad_request("Last-ApiEvent-ID: found a text that is no id of an event, wanted the id of the last event")
+            ApiProblem::bad_request("Last-Event-ID: found a text that is no id of an event, wanted the id of the last event")
         })?;
         let entries = state.store.ended_after(&last, SENT_AGAIN).await.map_err(CliFailure::from)?;
         for (at, run) in ended_runs(&state.store, entries).await? {
@@ -53,9 +53,9 @@ pub(in crate::api) async fn follow_events(
                     Ok(event) => return Some((event.text.to_string(), (earlier, receiver, until))),
                     Err(broadcast::error::RecvError::Closed) => return None,
                     Err(broadcast::error::RecvError::Lagged(_)) => {
-                        let text = "event: dropped\ndata: {\"reason\":\"this connection was too slow; connect again with Last-ApiEvent-ID\"}\n\n";
+                        let text = dropped("connect again with Last-Event-ID");
                         let (_, closed) = broadcast::channel(1);
-                        return Some((text.to_owned(), (earlier, closed, until)));
+                        return Some((text, (earlier, closed, until)));
                     }
                 }
             }

@@ -147,6 +147,7 @@ fn a_stop_ends_the_streams_and_lets_an_answer_under_way_end() {
     scene.daemon.term();
     assert!(scene.daemon.wait_exit().success());
     let mut rest = Vec::new();
-    // The connection may end in the middle of the stream.
-    let _ = follower.0.read_to_end(&mut rest);
+    follower.0.read_to_end(&mut rest).unwrap();
+    // A stream that is cut off has no last chunk.
+    assert!(rest.ends_with(b"0\r\n\r\n"), "{:?}", String::from_utf8_lossy(&rest));
 }
