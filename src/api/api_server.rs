@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use super::api_state::{ApiState, MOST_STREAMS};
+use super::api_state::{ApiState, MOST_LINE_REQUESTS, MOST_STREAMS};
 use super::auth::BrowserSessions;
 use super::connections::serve;
 use super::listener::Listener;
@@ -69,6 +69,7 @@ impl ApiServer {
             status: settings.status,
             host_zone: settings.host_zone,
             streams: Arc::new(Semaphore::new(MOST_STREAMS)),
+            line_places: Arc::new(Semaphore::new(MOST_LINE_REQUESTS)),
             stop: stop.clone(),
             events: EventHub::new(),
             namespace: NamespaceReader::default(),

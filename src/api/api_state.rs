@@ -17,6 +17,10 @@ use crate::store::Store;
 
 /// The maximum number of answers that go on without an end: events and followed logs.
 pub(super) const MOST_STREAMS: usize = 1_000;
+/// The maximum number of requests with bodies of lines: remote verbs and bulk requests. Each may need
+/// a thread, for its body or for a slow reader, and 1 MiB for the first line. The runs of the node
+/// use the same threads, of which tokio starts at most 512.
+pub(super) const MOST_LINE_REQUESTS: usize = 128;
 
 /// The data that all requests share.
 pub(super) struct ApiState {
@@ -29,6 +33,8 @@ pub(super) struct ApiState {
     pub(super) host_zone: Zone,
     /// The places for answers that go on without an end.
     pub(super) streams: Arc<Semaphore>,
+    /// The places for requests with bodies of lines.
+    pub(super) line_places: Arc<Semaphore>,
     /// Cancelled when the API stops.
     pub(super) stop: CancellationToken,
     pub(super) events: EventHub,

@@ -8,13 +8,14 @@ use axum::http::request::Parts;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::json;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::given_parameters::GivenParameters;
 use super::route_table::{Route, RouteAccess, RouteAction};
 use super::verb_route::{answer_by_verb, json_response};
 use super::{bulk_lines, idempotent, logs_route, pages, remote_route, request_body, single_job};
 use crate::api::api_problem::ApiProblem;
-use crate::api::api_state::ApiState;
+use crate::api::api_state::{ApiState, MOST_LINE_REQUESTS};
 use crate::api::auth::{Caller, check_host, check_origin, identify, permit_define, sign_in};
 use crate::api::{health, metrics, openapi, stream};
 use crate::secrets::tokens::TokenRole;
@@ -47,20 +48,30 @@ async fn try_answer(
         .map_or_else(|| state.store.clone(), |caller| state.store.signed(&caller.by));
     if route.method != Method::POST {
         let given = GivenParameters::of_query(route, &parts.uri)?;
-        return read(state, route, &parts, &store, caller.as_ref(), target, &given).await;
+        return answer_without_body(state, route, &parts, &store, caller.as_ref(), target, &given)
+            .await;
     }
     let caller = caller.ok_or_else(ApiProblem::no_route)?;
     if matches!(route.action, RouteAction::AddLines | RouteAction::RemoteVerb) {
         let given = GivenParameters::of_query(route, &parts.uri)?;
         let lines = request_body::lines(&parts.headers, body)?;
+        let place = line_place(state)?;
         return match route.action {
-            RouteAction::AddLines => bulk_lines::add_lines(state, store, lines, &given),
-            _ => remote_route::run_verb(state, store, &caller, lines).await,
+            RouteAction::AddLines => bulk_lines::add_lines(state, store, lines, &given, place),
+            _ => remote_route::run_verb(state, store, &caller, lines, place).await,
         };
     }
     let text = request_body::json_text(&parts.headers, body).await?;
     let work = Box::pin(change(state, route, &parts, &store, target, text.as_deref()));
     idempotent::once(&store, &parts, &caller.by, text.as_deref().unwrap_or_default(), work).await
+}
+
+/// Takes a place for a request with a body of lines. Fails (503) if all places are taken.
+fn line_place(state: &ApiState) -> Result<OwnedSemaphorePermit, ApiProblem> {
+    state.line_places.clone().try_acquire_owned().map_err(|_| {
+        let detail = format!("{MOST_LINE_REQUESTS} remote verbs and bulk requests are open, which is the most; try again later");
+        ApiProblem::busy(detail, 5)
+    })
 }
 
 /// Answers a request that changes something and has a JSON body or none.
@@ -87,8 +98,8 @@ async fn change(
     }
 }
 
-/// Answers a request without a body.
-async fn read(
+/// Answers a GET or a DELETE. Their parameters are in the query.
+async fn answer_without_body(
     state: &ApiState,
     route: &'static Route,
     parts: &Parts,

@@ -6,6 +6,7 @@ mod bad_requests;
 mod http_probe;
 mod listening;
 mod lists;
+mod overload;
 mod remote_verbs;
 mod streams;
 
