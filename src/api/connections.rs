@@ -30,8 +30,9 @@ use super::listener::{Listener, unix_peer};
 const MOST_CONNECTIONS: usize = MOST_STREAMS + 256;
 /// The time within which the head of a request must arrive. An idle connection ends after it, too.
 const HEAD_TIME: Duration = Duration::from_secs(5);
-const MOST_HEADERS: usize = 100;
-const MOST_HEAD_BYTES: usize = 64 * 1024;
+/// The limits beyond which a head gets its status without a document. The usual limits are lower.
+const MOST_HEADERS: usize = 1_000;
+const MOST_HEAD_BYTES: usize = 96 * 1024;
 /// The time after which a connection ends that takes no more bytes.
 const WRITE_PAUSE: Duration = Duration::from_secs(30);
 /// The time for the start of TLS.

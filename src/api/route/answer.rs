@@ -130,20 +130,26 @@ async fn answer_without_body(
     }
 }
 
-/// Fails (431) if the head of the request is too large. The connection itself only bounds the number
-/// of fields.
+/// Fails (414, 431) if the head of the request is too large. The connection itself has wider limits,
+/// because it refuses a request without a document.
 fn check_head(parts: &Parts) -> Result<(), ApiProblem> {
-    const MOST_BYTES: usize = 64 * 1024;
+    const MOST_PATH_BYTES: usize = 16 * 1024;
+    const MOST_FIELDS: usize = 100;
+    const MOST_FIELD_BYTES: usize = 64 * 1024;
+    let path = parts.uri.path_and_query().map_or(0, |path| path.as_str().len());
     let fields = parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
-    if fields.sum::<usize>() <= MOST_BYTES {
+    let (status, detail) = if path > MOST_PATH_BYTES {
+        (StatusCode::URI_TOO_LONG, "found a path of more than 16 KiB, wanted at most 16 KiB")
+    } else if parts.headers.len() > MOST_FIELDS {
+        let detail = "found more than 100 header fields, wanted at most 100";
+        (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, detail)
+    } else if fields.sum::<usize>() > MOST_FIELD_BYTES {
+        let detail = "found more than 64 KiB of header fields, wanted at most 64 KiB";
+        (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, detail)
+    } else {
         return Ok(());
-    }
-    let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-    Err(ApiProblem::new(
-        status,
-        "too_large",
-        "found more than 64 KiB of header fields, wanted at most 64 KiB",
-    ))
+    };
+    Err(ApiProblem::new(status, "too_large", detail))
 }
 
 /// Returns the sender of the request, or `None` for a route that is open to everybody. Fails if the
