@@ -9,9 +9,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use super::api_state::{ApiState, MOST_LINE_REQUESTS, MOST_STREAMS};
+use super::api_state::{ApiState, MOST_LINE_REQUESTS};
 use super::auth::BrowserSessions;
-use super::connections::serve;
+use super::connections::{most_connections, serve};
 use super::listener::Listener;
 use super::metrics::NamespaceReader;
 use super::router::router;
@@ -60,6 +60,7 @@ impl ApiServer {
         tokens.tokens()?;
         let listener = Listener::bind(&address, &settings.config).await?;
         info!(address = listener.address(), tokens = %tokens.path().display(), "The HTTP API listens.");
+        let (most, most_streams) = most_connections();
         let stop = CancellationToken::new();
         let state = Arc::new(ApiState {
             store: settings.store,
@@ -68,13 +69,13 @@ impl ApiServer {
             sessions: BrowserSessions::default(),
             status: settings.status,
             host_zone: settings.host_zone,
-            streams: Arc::new(Semaphore::new(MOST_STREAMS)),
+            streams: Arc::new(Semaphore::new(most_streams)),
             line_places: Arc::new(Semaphore::new(MOST_LINE_REQUESTS)),
             stop: stop.clone(),
             events: EventHub::new(),
             namespace: NamespaceReader::default(),
         });
-        let task = tokio::spawn(serve(listener, router(&state), stop.clone()));
+        let task = tokio::spawn(serve(listener, most, router(&state), stop.clone()));
         Ok(Some(Self { stop, task }))
     }
 

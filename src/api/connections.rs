@@ -26,8 +26,8 @@ use super::api_state::MOST_STREAMS;
 use super::auth::Peer;
 use super::listener::{Listener, unix_peer};
 
-/// The maximum number of connections: those of streams, and 256 others.
-const MOST_CONNECTIONS: usize = MOST_STREAMS + 256;
+/// The maximum number of connections besides those of streams.
+const MOST_OTHERS: usize = 256;
 /// The time within which the head of a request must arrive. An idle connection ends after it, too.
 const HEAD_TIME: Duration = Duration::from_secs(5);
 /// The limits beyond which a head gets its status without a document. The usual limits are lower.
@@ -45,10 +45,25 @@ const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: appl
 connection: close\r\ncontent-length: 104\r\n\r\n\
 {\"status\":503,\"title\":\"Service Unavailable\",\"detail\":\"too many connections are open\",\"code\":\"busy\"}      \n";
 
+/// Returns the maximum numbers of connections and of streams. Connections are at most half of the
+/// files that this process may open, because the node needs files too. Streams leave a fifth of the
+/// connections to others.
+pub(super) fn most_connections() -> (usize, usize) {
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let files = files.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX);
+    let connections = (files / 2).min(MOST_STREAMS + MOST_OTHERS);
+    (connections, MOST_STREAMS.min(connections - connections / 5))
+}
+
 /// Accepts connections until `stop`, and serves each in a task of its own. Returns when all
 /// connections have ended; a connection in the middle of a request ends with its answer.
-pub(super) async fn serve(listener: Listener, router: Router, stop: CancellationToken) {
-    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+pub(super) async fn serve(
+    listener: Listener,
+    most: usize,
+    router: Router,
+    stop: CancellationToken,
+) {
+    let places = Arc::new(Semaphore::new(most));
     let tasks = TaskTracker::new();
     loop {
         let accepted = tokio::select! {
@@ -63,15 +78,18 @@ pub(super) async fn serve(listener: Listener, router: Router, stop: Cancellation
                 continue;
             }
         };
-        let Ok(place) = places.clone().try_acquire_owned() else {
-            tokio::spawn(refuse(stream));
-            continue;
-        };
-        let (router, stop) = (router.clone(), stop.clone());
         let tls = match &listener {
             Listener::Tcp(_, tls) => tls.clone(),
             Listener::Unix(..) => None,
         };
+        let Ok(place) = places.clone().try_acquire_owned() else {
+            // A start of TLS would take the processor time that the limit saves.
+            if tls.is_none() {
+                tokio::spawn(refuse(stream));
+            }
+            continue;
+        };
+        let (router, stop) = (router.clone(), stop.clone());
         tasks.spawn(async move {
             let stream = Patient::new(stream);
             match tls {

@@ -98,6 +98,7 @@ pub fn main() -> ExitCode {
 }
 
 async fn run(args: DaemonArgs, manager: &ServiceManager, log: &Log) -> Result<(), SetupFailure> {
+    let open_files = setup::raise_open_files();
     let mut signals = Signals::listen().context("schedd cannot listen for signals")?;
     let host_zone = Zone::of_host();
     let files = JobsFile::new(args.jobs.clone());
@@ -124,7 +125,7 @@ async fn run(args: DaemonArgs, manager: &ServiceManager, log: &Log) -> Result<()
     let store = Store::new(redis.address(), keys).map_err(SetupFailure::redis)?;
     // From here on, each end of the process also stops a private server, as the last step.
     let job_variables = redis.variables(&args.namespace, file.files.path());
-    let place = ConfigPlace { cgroups, host_zone, job_variables, log };
+    let place = ConfigPlace { cgroups, open_files, host_zone, job_variables, log };
     let served = serve(&args, file, config, &store, place, &mut signals, manager).await;
     redis.stop().await;
     served
@@ -138,10 +139,11 @@ struct File {
     read: Option<Config>,
 }
 
-/// The cgroups, the log, the host's time zone, and the variables of jobs for `schedctl`, prepared
-/// before this process serves jobs.
+/// The parts of this process that are ready before it serves jobs: the cgroups, the soft limit of open
+/// files of jobs, the host's time zone, the variables of jobs for `schedctl`, and the log.
 struct ConfigPlace<'p> {
     cgroups: CgroupSetup,
+    open_files: Option<u64>,
     host_zone: Zone,
     job_variables: BTreeMap<String, String>,
     log: &'p Log,
@@ -152,7 +154,7 @@ async fn serve(
     file: File,
     config: Config,
     store: &Store,
-    ConfigPlace { cgroups, host_zone, job_variables, log }: ConfigPlace<'_>,
+    ConfigPlace { cgroups, open_files, host_zone, job_variables, log }: ConfigPlace<'_>,
     signals: &mut Signals,
     manager: &ServiceManager,
 ) -> Result<(), SetupFailure> {
@@ -177,6 +179,7 @@ async fn serve(
         lease: config.daemon.lease,
         output,
         delegation: cgroups.delegation.clone(),
+        open_files,
     })
     .await
     .map_err(SetupFailure::other)?;

@@ -2,12 +2,15 @@
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::http_probe::HttpAnswer;
 use super::{ApiScene, DEFINING, written};
 use crate::support::ctl::Schedctl;
+use crate::support::daemon::Schedd;
+use crate::support::redis::TestRedis;
 
 const LINES: (&str, &str) = ("Content-Type", "application/x-ndjson");
 
@@ -15,6 +18,14 @@ const LINES: (&str, &str) = ("Content-Type", "application/x-ndjson");
 fn allow_many_files() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+}
+
+/// Returns a path for a schedd whose limits of open files are set by these words of `ulimit`.
+fn limited(dir: &std::path::Path, words: &str) -> std::path::PathBuf {
+    let text = format!("#!/bin/sh\n{words}\nexec {} \"$@\"\n", env!("CARGO_BIN_EXE_schedd"));
+    let program = written(dir, "schedd", &text);
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    program
 }
 
 /// Returns true if no answer has come yet.
@@ -67,4 +78,44 @@ fn only_an_admin_sends_files_of_more_than_a_mebibyte() {
     let line = "x".repeat(2 << 20);
     let answer = scene.probe.send("viewer", "POST", "/v1/schedctl", &[LINES], line.as_bytes());
     answer.problem(413, "too_large");
+}
+
+#[test]
+fn connections_leave_files_for_the_runs_of_the_node() {
+    allow_many_files();
+    let (dir, redis) = (tempfile::tempdir_in("/tmp").unwrap(), TestRedis::start());
+    let file = written(dir.path(), "job.env", "WORD=1\n");
+    let jobs = format!(
+        "[api]\nlisten = \"127.0.0.1:0\"\ntokens_file = {:?}\n\
+         [jobs.a]\nshell = \"true\"\nenv_file = {file:?}\n",
+        dir.path().join("tokens")
+    );
+    let schedd =
+        Schedd::on(&redis).played_by(&limited(dir.path(), "ulimit -n 256")).jobs(&jobs).start();
+    let log = schedd.wait_for_log("The HTTP API listens.");
+    schedd.wait_for_log("All jobs of the jobs file are applied");
+    let address = log.split("address=http://").nth(1).unwrap().split(' ').next().unwrap();
+    let mut slow: Vec<TcpStream> = (0..250).map(|_| TcpStream::connect(address).unwrap()).collect();
+    for stream in &mut slow {
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: local").unwrap();
+    }
+    let refused = HttpAnswer::read(slow.pop().unwrap());
+    refused.problem(503, "busy");
+    Schedctl::on(&redis).run(&["run", "a", "--wait"]).good();
+    assert!(!schedd.log().contains("cannot start runs"), "{}", schedd.log());
+}
+
+#[test]
+fn schedd_raises_its_limit_of_open_files_and_jobs_get_the_former_limit() {
+    let (dir, redis) = (tempfile::tempdir_in("/tmp").unwrap(), TestRedis::start());
+    let program = limited(dir.path(), "ulimit -Sn 300; ulimit -Hn 900");
+    let jobs = "[jobs.a]\nshell = \"ulimit -Sn; ulimit -Hn\"\n";
+    let schedd = Schedd::on(&redis).played_by(&program).jobs(jobs).start();
+    schedd.wait_for_log("All jobs of the jobs file are applied");
+    let ctl = Schedctl::on(&redis);
+    ctl.run(&["run", "a", "--wait"]).good();
+    assert_eq!(ctl.run(&["logs", "a@last"]).good().stdout, "300\n900\n");
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", schedd.pid())).unwrap();
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    assert_eq!(line.split_whitespace().skip(3).take(2).collect::<Vec<_>>(), ["900", "900"]);
 }
