@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -25,6 +24,7 @@ use tracing::debug;
 use super::api_state::MOST_STREAMS;
 use super::auth::Peer;
 use super::listener::{Listener, unix_peer};
+use super::router::PresentRoutes;
 
 /// The maximum number of connections besides those of streams.
 const MOST_OTHERS: usize = 256;
@@ -55,12 +55,13 @@ pub(super) fn most_connections() -> (usize, usize) {
     (connections, MOST_STREAMS.min(connections - connections / 5))
 }
 
-/// Accepts connections until `stop`, and serves each in a task of its own. Returns when all
-/// connections have ended; a connection in the middle of a request ends with its answer.
+/// Accepts connections until `stop`, and serves each in a task of its own, with the routes that are
+/// valid at each request. Returns when all connections have ended; a connection in the middle of a
+/// request ends with its answer.
 pub(super) async fn serve(
     listener: Listener,
     most: usize,
-    router: Router,
+    routes: Arc<PresentRoutes>,
     stop: CancellationToken,
 ) {
     let places = Arc::new(Semaphore::new(most));
@@ -89,15 +90,15 @@ pub(super) async fn serve(
             }
             continue;
         };
-        let (router, stop) = (router.clone(), stop.clone());
+        let (routes, stop) = (routes.clone(), stop.clone());
         tasks.spawn(async move {
             let stream = Patient::new(stream);
             match tls {
-                None => serve_one(stream, peer, router, stop).await,
+                None => serve_one(stream, peer, routes, stop).await,
                 Some(tls) => {
                     if let Ok(Ok(stream)) = tokio::time::timeout(TLS_TIME, tls.accept(stream)).await
                     {
-                        serve_one(stream, peer, router, stop).await;
+                        serve_one(stream, peer, routes, stop).await;
                     }
                 }
             }
@@ -137,14 +138,14 @@ async fn refuse(mut stream: Box<dyn Stream>) {
     let _ = tokio::time::timeout(Duration::from_secs(1), answer).await;
 }
 
-async fn serve_one<S>(stream: S, peer: Peer, router: Router, stop: CancellationToken)
+async fn serve_one<S>(stream: S, peer: Peer, routes: Arc<PresentRoutes>, stop: CancellationToken)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(peer.clone());
-        router.clone().oneshot(request)
+        routes.present().oneshot(request)
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -1,20 +1,54 @@
-//! The routes of the table as one service.
+//! The routes of the table as one service, and the routes before the node is in Redis.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{MethodFilter, MethodRouter, on};
+use axum::routing::{MethodFilter, MethodRouter, get, on};
 
 use super::api_problem::ApiProblem;
 use super::api_state::ApiState;
+use super::health;
 use super::route::{ROUTES, answer};
 
+/// The service that answers requests at present.
+pub(super) struct PresentRoutes {
+    /// The service until the node is in Redis.
+    starting: Router,
+    /// The service from then on.
+    all: OnceLock<Router>,
+}
+
+impl PresentRoutes {
+    /// Returns the routes of a node that is not in Redis yet: probes, and 503 for all other requests.
+    pub(super) fn starting(base: &str) -> Self {
+        let wait = || async { ApiProblem::busy(health::STARTING, 1) };
+        let routes = Router::new()
+            .route("/healthz", get(async || health::alive()))
+            .route("/readyz", get(async || health::starting()));
+        let starting = below(base, routes)
+            .fallback(wait)
+            .method_not_allowed_fallback(wait)
+            .layer(axum::middleware::map_response(finished));
+        Self { starting, all: OnceLock::new() }
+    }
+
+    /// Answers all requests from now on.
+    pub(super) fn open(&self, state: &Arc<ApiState>) {
+        self.all.get_or_init(|| router(state));
+    }
+
+    /// Returns the service for a request that begins now.
+    pub(super) fn present(&self) -> Router {
+        self.all.get().unwrap_or(&self.starting).clone()
+    }
+}
+
 /// Returns the service that answers all requests.
-pub(super) fn router(state: &Arc<ApiState>) -> Router {
+fn router(state: &Arc<ApiState>) -> Router {
     let mut routes = Router::new();
     for route in ROUTES {
         let filter = match route.method {
@@ -27,12 +61,14 @@ pub(super) fn router(state: &Arc<ApiState>) -> Router {
             on(filter, move |request: Request| answer(state.clone(), route, request));
         routes = routes.route(route.path, method);
     }
-    let base = state.config.base_path.as_str();
-    let routes = if base.is_empty() { routes } else { Router::new().nest(base, routes) };
-    routes
+    below(&state.config.base_path, routes)
         .fallback(|| async { ApiProblem::no_route() })
         .method_not_allowed_fallback(|method: Method| async move { wrong_method(&method) })
         .layer(axum::middleware::map_response(finished))
+}
+
+fn below(base: &str, routes: Router) -> Router {
+    if base.is_empty() { routes } else { Router::new().nest(base, routes) }
 }
 
 fn wrong_method(method: &Method) -> ApiProblem {
