@@ -9,12 +9,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::info;
 
-use super::api_state::{ApiState, MOST_STREAMS};
+use super::api_state::{ApiState, MOST_LINE_REQUESTS};
 use super::auth::BrowserSessions;
-use super::connections::serve;
+use super::connections::{most_connections, serve};
 use super::listener::Listener;
 use super::metrics::NamespaceReader;
-use super::router::router;
+use super::router::PresentRoutes;
 use super::stream::EventHub;
 use crate::config::ApiConfig;
 use crate::domain::time::zone::Zone;
@@ -25,13 +25,8 @@ use crate::store::Store;
 /// The longest time for which a stop waits for answers that are under way.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
 
-/// The parts of its process that the API uses.
-pub struct ApiSettings {
-    /// The settings of `[api]` in the jobs file. An address given by a flag or a variable replaces
-    /// `listen`.
-    pub config: ApiConfig,
-    /// The place of the file of the access tokens.
-    pub tokens: TokenLocation,
+/// The parts of a node that is in Redis, for the API.
+pub struct ApiNode {
     /// The store for requests, with a connection of its own.
     pub store: Store,
     /// The zone of times without an offset.
@@ -42,43 +37,66 @@ pub struct ApiSettings {
 
 /// The running API.
 pub struct ApiServer {
+    config: ApiConfig,
+    tokens: TokenLocation,
+    most_streams: usize,
+    routes: Arc<PresentRoutes>,
     stop: CancellationToken,
     task: JoinHandle<()>,
     changes: TaskTracker,
 }
 
 impl ApiServer {
-    /// Starts to answer requests. Returns `None` if no address is configured. Fails with one line if
-    /// the address cannot be used.
-    pub async fn start(settings: ApiSettings) -> anyhow::Result<Option<Self>> {
-        let Some(address) = settings.config.listen.clone() else { return Ok(None) };
-        if let Some(reason) = settings.config.exposure() {
+    /// Starts to listen. Until [`ApiServer::open`] is called, `/healthz` gets 200 and all other
+    /// requests get 503. `tokens` is the file of the access tokens.
+    ///
+    /// Returns `None` if no address is configured. Fails with one line if the address cannot be used.
+    pub async fn listen(config: ApiConfig, tokens: TokenLocation) -> anyhow::Result<Option<Self>> {
+        let Some(address) = config.listen.clone() else { return Ok(None) };
+        if let Some(reason) = config.exposure() {
             anyhow::bail!("[api] listen: {reason}");
         }
-        let tokens = TokenFile::new(settings.tokens);
         // The file of tokens is read now, so that a faulty file stops the API at its start and not only
         // fails each request.
-        tokens.tokens()?;
-        let listener = Listener::bind(&address, &settings.config).await?;
-        info!(address = listener.address(), tokens = %tokens.path().display(), "The HTTP API listens.");
-        let state = Arc::new(ApiState {
-            store: settings.store,
-            config: settings.config,
-            tokens,
-            sessions: BrowserSessions::default(),
-            status: settings.status,
-            host_zone: settings.host_zone,
-            streams: Arc::new(Semaphore::new(MOST_STREAMS)),
-            changes: TaskTracker::new(),
-            events: EventHub::new(),
-            namespace: NamespaceReader::default(),
-        });
+        let token_file = TokenFile::new(tokens.clone());
+        token_file.tokens()?;
+        let listener = Listener::bind(&address, &config).await?;
+        info!(address = listener.address(), tokens = %token_file.path().display(), "The HTTP API listens.");
         let stop = CancellationToken::new();
-        let task = tokio::spawn(serve(listener, router(&state), stop.clone()));
-        Ok(Some(Self { stop, task, changes: state.changes.clone() }))
+        let routes = Arc::new(PresentRoutes::starting(&config.base_path));
+        let (most, most_streams) = most_connections();
+        let task = tokio::spawn(serve(listener, most, routes.clone(), stop.clone()));
+        Ok(Some(Self {
+            config,
+            tokens,
+            most_streams,
+            routes,
+            stop,
+            task,
+            changes: TaskTracker::new(),
+        }))
     }
 
-    /// Stops: no new connection is accepted, and answers and changes that are under way may end.
+    /// Answers all requests from now on, for a node that is in Redis.
+    pub fn open(&self, ApiNode { store, host_zone, status }: ApiNode) {
+        self.routes.open(&Arc::new(ApiState {
+            store,
+            config: self.config.clone(),
+            tokens: Arc::new(TokenFile::new(self.tokens.clone())),
+            sessions: BrowserSessions::default(),
+            status,
+            host_zone,
+            streams: Arc::new(Semaphore::new(self.most_streams)),
+            line_places: Arc::new(Semaphore::new(MOST_LINE_REQUESTS)),
+            stop: self.stop.clone(),
+            changes: self.changes.clone(),
+            events: EventHub::new(),
+            namespace: NamespaceReader::default(),
+        }));
+    }
+
+    /// Stops: no new connection is accepted, streams end, and other answers and changes that
+    /// are under way may end.
     pub async fn stop(mut self) {
         self.stop.cancel();
         self.changes.close();

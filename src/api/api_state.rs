@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::auth::BrowserSessions;
@@ -17,13 +18,17 @@ use crate::store::Store;
 
 /// The maximum number of answers that go on without an end: events and followed logs.
 pub(super) const MOST_STREAMS: usize = 1_000;
+/// The maximum number of requests with bodies of lines: remote verbs and bulk requests. Each may need
+/// a thread, for its body or for a slow reader, and 1 MiB for the first line. The runs of the node
+/// use the same threads, of which tokio starts at most 512.
+pub(super) const MOST_LINE_REQUESTS: usize = 128;
 
 /// The data that all requests share.
 pub(super) struct ApiState {
     /// A connection of the API's own, so that requests never delay the runs of the node.
     pub(super) store: Store,
     pub(super) config: ApiConfig,
-    pub(super) tokens: TokenFile,
+    pub(super) tokens: Arc<TokenFile>,
     pub(super) sessions: BrowserSessions,
     pub(super) status: StatusView,
     pub(super) host_zone: Zone,
@@ -31,6 +36,10 @@ pub(super) struct ApiState {
     pub(super) streams: Arc<Semaphore>,
     /// The changes under way, which go on although their senders hang up.
     pub(super) changes: TaskTracker,
+    /// The places for requests with bodies of lines.
+    pub(super) line_places: Arc<Semaphore>,
+    /// Cancelled when the API stops.
+    pub(super) stop: CancellationToken,
     pub(super) events: EventHub,
     /// The figures of the whole namespace for `/metrics`.
     pub(super) namespace: NamespaceReader,

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -25,13 +24,15 @@ use tracing::debug;
 use super::api_state::MOST_STREAMS;
 use super::auth::Peer;
 use super::listener::{Listener, unix_peer};
+use super::router::PresentRoutes;
 
-/// The maximum number of connections: those of streams, and 256 others.
-const MOST_CONNECTIONS: usize = MOST_STREAMS + 256;
+/// The maximum number of connections besides those of streams.
+const MOST_OTHERS: usize = 256;
 /// The time within which the head of a request must arrive. An idle connection ends after it, too.
 const HEAD_TIME: Duration = Duration::from_secs(5);
-const MOST_HEADERS: usize = 100;
-const MOST_HEAD_BYTES: usize = 64 * 1024;
+/// The limits beyond which a head gets its status without a document. The usual limits are lower.
+const MOST_HEADERS: usize = 1_000;
+const MOST_HEAD_BYTES: usize = 96 * 1024;
 /// The time after which a connection ends that takes no more bytes.
 const WRITE_PAUSE: Duration = Duration::from_secs(30);
 /// The time for the start of TLS.
@@ -44,10 +45,26 @@ const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: appl
 connection: close\r\ncontent-length: 104\r\n\r\n\
 {\"status\":503,\"title\":\"Service Unavailable\",\"detail\":\"too many connections are open\",\"code\":\"busy\"}      \n";
 
-/// Accepts connections until `stop`, and serves each in a task of its own. Returns when all
-/// connections have ended; a connection in the middle of a request ends with its answer.
-pub(super) async fn serve(listener: Listener, router: Router, stop: CancellationToken) {
-    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+/// Returns the maximum numbers of connections and of streams. Connections are at most half of the
+/// files that this process may open, because the node needs files too. Streams leave a fifth of the
+/// connections to others.
+pub(super) fn most_connections() -> (usize, usize) {
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let files = files.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX);
+    let connections = (files / 2).min(MOST_STREAMS + MOST_OTHERS);
+    (connections, MOST_STREAMS.min(connections - connections / 5))
+}
+
+/// Accepts connections until `stop`, and serves each in a task of its own, with the routes that are
+/// valid at each request. Returns when all connections have ended; a connection in the middle of a
+/// request ends with its answer.
+pub(super) async fn serve(
+    listener: Listener,
+    most: usize,
+    routes: Arc<PresentRoutes>,
+    stop: CancellationToken,
+) {
+    let places = Arc::new(Semaphore::new(most));
     let tasks = TaskTracker::new();
     loop {
         let accepted = tokio::select! {
@@ -62,23 +79,26 @@ pub(super) async fn serve(listener: Listener, router: Router, stop: Cancellation
                 continue;
             }
         };
-        let Ok(place) = places.clone().try_acquire_owned() else {
-            tokio::spawn(refuse(stream));
-            continue;
-        };
-        let (router, stop) = (router.clone(), stop.clone());
         let tls = match &listener {
             Listener::Tcp(_, tls) => tls.clone(),
             Listener::Unix(..) => None,
         };
+        let Ok(place) = places.clone().try_acquire_owned() else {
+            // A start of TLS would take the processor time that the limit saves.
+            if tls.is_none() {
+                tokio::spawn(refuse(stream));
+            }
+            continue;
+        };
+        let (routes, stop) = (routes.clone(), stop.clone());
         tasks.spawn(async move {
             let stream = Patient::new(stream);
             match tls {
-                None => serve_one(stream, peer, router, stop).await,
+                None => serve_one(stream, peer, routes, stop).await,
                 Some(tls) => {
                     if let Ok(Ok(stream)) = tokio::time::timeout(TLS_TIME, tls.accept(stream)).await
                     {
-                        serve_one(stream, peer, router, stop).await;
+                        serve_one(stream, peer, routes, stop).await;
                     }
                 }
             }
@@ -118,14 +138,14 @@ async fn refuse(mut stream: Box<dyn Stream>) {
     let _ = tokio::time::timeout(Duration::from_secs(1), answer).await;
 }
 
-async fn serve_one<S>(stream: S, peer: Peer, router: Router, stop: CancellationToken)
+async fn serve_one<S>(stream: S, peer: Peer, routes: Arc<PresentRoutes>, stop: CancellationToken)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(peer.clone());
-        router.clone().oneshot(request)
+        routes.present().oneshot(request)
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

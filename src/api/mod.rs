@@ -8,7 +8,7 @@
 //!
 //! - `api_server`: the start and the stop; `listener`: the address, with TLS; `connections`: the
 //!   limits of each connection
-//! - `router`: the routes as a service; `auth`: who sends a request, and what the sender may do
+//! - `router`: the routes as a service, also before the node is in Redis; `auth`: who sends a request, and what the sender may do
 //! - `route`: the table, the parameters, and the answer of each route; `api_problem`: error documents
 //! - `stream`: answers that go on: added lines, logs, events
 //! - `metrics`: figures for Prometheus
@@ -28,5 +28,5 @@ mod route;
 mod router;
 mod stream;
 
-pub use api_server::{ApiServer, ApiSettings};
+pub use api_server::{ApiNode, ApiServer};
 pub use request_check::check_request;

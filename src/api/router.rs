@@ -1,21 +1,55 @@
-//! The routes of the table as one service.
+//! The routes of the table as one service, and the routes before the node is in Redis.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{MethodFilter, MethodRouter, on};
+use axum::routing::{MethodFilter, MethodRouter, get, on};
 
 use super::api_problem::ApiProblem;
 use super::api_state::ApiState;
+use super::health;
 use super::route::{ROUTES, Route, answer};
 
+/// The service that answers requests at present.
+pub(super) struct PresentRoutes {
+    /// The service until the node is in Redis.
+    starting: Router,
+    /// The service from then on.
+    all: OnceLock<Router>,
+}
+
+impl PresentRoutes {
+    /// Returns the routes of a node that is not in Redis yet: probes, and 503 for all other requests.
+    pub(super) fn starting(base: &str) -> Self {
+        let wait = || async { ApiProblem::busy(health::STARTING, 1) };
+        let routes = Router::new()
+            .route("/healthz", get(async || health::alive()))
+            .route("/readyz", get(async || health::starting()));
+        let starting = below(base, routes)
+            .fallback(wait)
+            .method_not_allowed_fallback(wait)
+            .layer(axum::middleware::map_response(finished));
+        Self { starting, all: OnceLock::new() }
+    }
+
+    /// Answers all requests from now on.
+    pub(super) fn open(&self, state: &Arc<ApiState>) {
+        self.all.get_or_init(|| router(state));
+    }
+
+    /// Returns the service for a request that begins now.
+    pub(super) fn present(&self) -> Router {
+        self.all.get().unwrap_or(&self.starting).clone()
+    }
+}
+
 /// Returns the service that answers all requests.
-pub(super) fn router(state: &Arc<ApiState>) -> Router {
+fn router(state: &Arc<ApiState>) -> Router {
     let mut routes = Router::new();
     for route in ROUTES {
         let filter = match route.method {
@@ -31,14 +65,17 @@ pub(super) fn router(state: &Arc<ApiState>) -> Router {
         }
     }
     let base = state.config.base_path.clone();
-    let routes = if base.is_empty() { routes } else { Router::new().nest(&base, routes) };
-    routes
+    below(&base, routes)
         .fallback(|| async { ApiProblem::no_route() })
         .method_not_allowed_fallback(move |method: Method, uri: Uri| {
             let path = uri.path().strip_prefix(&base).unwrap_or_default();
             std::future::ready(wrong_method(&method, path))
         })
         .layer(axum::middleware::map_response(finished))
+}
+
+fn below(base: &str, routes: Router) -> Router {
+    if base.is_empty() { routes } else { Router::new().nest(base, routes) }
 }
 
 /// Returns the paths of a route: its own, and each path of other routes that has its form, such as

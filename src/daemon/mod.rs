@@ -1,9 +1,9 @@
 //! The process `schedd` from start to stop (layer 4 of the layers in `src/lib.rs`).
 //!
-//! The steps of a start are: arguments, log, jobs file, Redis, keeper, node name, loops. Then the
-//! process handles signals until a stop. An error in the arguments or the file ends the process
-//! before anything is started. If Redis is out of reach, the process waits for Redis. The service
-//! manager is notified of each step.
+//! The steps of a start are: arguments, log, jobs file, address of the HTTP API, Redis, node name,
+//! keeper, loops. Then the process handles signals until a stop. An error in the arguments or the
+//! file ends the process before anything is started. If Redis is out of reach, the process waits for
+//! Redis. The service manager is notified of each step.
 
 mod cgroup_setup;
 mod concealing;
@@ -13,6 +13,7 @@ mod fixed_settings;
 mod gauges;
 mod host_facts;
 mod logging;
+mod node_api;
 mod notify_socket;
 mod setup;
 mod setup_failure;
@@ -33,19 +34,18 @@ use config_watch::{ConfigWatch, JobsFile};
 use daemon_args::DaemonArgs;
 pub use daemon_args::command;
 use logging::Log;
+use node_api::NodeApi;
 use setup::Redis;
 use setup_failure::SetupFailure;
 use signals::{SignalRequest, Signals};
 use systemd::ServiceManager;
 
-use crate::api::{ApiServer, ApiSettings};
 use crate::config::{self, Config};
 use crate::domain::time::zone::Zone;
 use crate::engine::{Engine, EngineSettings, Removal};
 use crate::executor::{Executors, MayRunAs};
 use crate::keeper::{Keeper, KeeperSettings, OutputBounds};
 use crate::secrets::Credentials;
-use crate::secrets::tokens::TokenLocation;
 use crate::store::{Keys, Store};
 
 /// The size of the stack of each thread. Requests of the HTTP API are parsed like a command line, and
@@ -98,6 +98,7 @@ pub fn main() -> ExitCode {
 }
 
 async fn run(args: DaemonArgs, manager: &ServiceManager, log: &Log) -> Result<(), SetupFailure> {
+    let open_files = setup::raise_open_files();
     let mut signals = Signals::listen().context("schedd cannot listen for signals")?;
     let host_zone = Zone::of_host();
     let files = JobsFile::new(args.jobs.clone());
@@ -115,17 +116,26 @@ async fn run(args: DaemonArgs, manager: &ServiceManager, log: &Log) -> Result<()
     // The cgroup is set up before any child process starts, because a child starts in the cgroup of
     // its parent.
     let cgroups = CgroupSetup::take(setup::incarnation()).await;
+    let api = NodeApi::listen(&args, &config).await;
     let redis = tokio::select! {
-        redis = Redis::find(&args, &config) => redis?,
+        redis = Redis::find(&args, &config) => redis.map(Some),
         // A private server that is still reading its data keeps running, and the next daemon uses
         // it.
-        () = signals.stop() => return Ok(()),
+        () = signals.stop() => Ok(None),
+    };
+    let redis = match redis {
+        Ok(Some(redis)) => redis,
+        ended => {
+            api.stop().await;
+            return ended.map(drop);
+        }
     };
     let store = Store::new(redis.address(), keys).map_err(SetupFailure::redis)?;
     // From here on, each end of the process also stops a private server, as the last step.
     let job_variables = redis.variables(&args.namespace, file.files.path());
-    let place = ConfigPlace { cgroups, host_zone, job_variables, log };
+    let place = ConfigPlace { cgroups, open_files, host_zone, job_variables, log, api: &api };
     let served = serve(&args, file, config, &store, place, &mut signals, manager).await;
+    api.stop().await;
     redis.stop().await;
     served
 }
@@ -138,13 +148,15 @@ struct File {
     read: Option<Config>,
 }
 
-/// The cgroups, the log, the host's time zone, and the variables of jobs for `schedctl`, prepared
-/// before this process serves jobs.
+/// The parts of this process that are ready before it serves jobs: the cgroups, the soft limit of open
+/// files of jobs, the host's time zone, the variables of jobs for `schedctl`, the log and the API.
 struct ConfigPlace<'p> {
     cgroups: CgroupSetup,
+    open_files: Option<u64>,
     host_zone: Zone,
     job_variables: BTreeMap<String, String>,
     log: &'p Log,
+    api: &'p NodeApi,
 }
 
 async fn serve(
@@ -152,7 +164,7 @@ async fn serve(
     file: File,
     config: Config,
     store: &Store,
-    ConfigPlace { cgroups, host_zone, job_variables, log }: ConfigPlace<'_>,
+    ConfigPlace { cgroups, open_files, host_zone, job_variables, log, api }: ConfigPlace<'_>,
     signals: &mut Signals,
     manager: &ServiceManager,
 ) -> Result<(), SetupFailure> {
@@ -177,6 +189,7 @@ async fn serve(
         lease: config.daemon.lease,
         output,
         delegation: cgroups.delegation.clone(),
+        open_files,
     })
     .await
     .map_err(SetupFailure::other)?;
@@ -219,54 +232,14 @@ async fn serve(
         host_zone.clone(),
         file.read.as_ref(),
     );
-    let api = start_api(args, &config, store, &host_zone, &engine).await;
+    api.open(store, &host_zone, &engine);
     manager.up(engine.status_view());
     attend(file, config, &engine, Arc::new(host_zone), signals, manager).await;
     manager.stopping(engine.longest_stop());
     engine.stop(signals.stop()).await;
     keeper.stop().await;
-    if let Some(api) = api {
-        api.stop().await;
-    }
     info!("Stopped.");
     Ok(())
-}
-
-/// Starts the HTTP API if an address is configured. If it cannot start, the node works without it,
-/// and the log, `doctor` and `nodes` give the reason.
-async fn start_api(
-    args: &DaemonArgs,
-    config: &Config,
-    store: &Store,
-    host_zone: &Zone,
-    engine: &Engine,
-) -> Option<ApiServer> {
-    let mut config = config.api.clone();
-    config.listen = args.api.clone().or(config.listen);
-    let start = async {
-        let tokens = TokenLocation::of(
-            args.tokens_file.clone(),
-            config.tokens_file.clone(),
-            crate::private_redis::state_dir().ok(),
-        );
-        let settings = ApiSettings {
-            config,
-            tokens,
-            store: store.apart()?,
-            host_zone: host_zone.clone(),
-            status: engine.status_view(),
-        };
-        ApiServer::start(settings).await
-    };
-    match start.await {
-        Ok(api) => api,
-        Err(error) => {
-            let error = format!("{error:#}");
-            warn!("The HTTP API did not start, so this node works without it: {error}.");
-            engine.report_api_error(error);
-            None
-        }
-    }
 }
 
 /// Reloads the jobs file when the file changes or on SIGHUP, until a signal requests a stop.

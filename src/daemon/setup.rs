@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::{info, warn};
 
 use super::daemon_args::DaemonArgs;
@@ -113,6 +114,15 @@ impl Redis {
             server.stop().await;
         }
     }
+}
+
+/// Raises the soft limit of open files of this process to its hard limit, because each connection of
+/// the API is an open file. Returns the limit before, which jobs get. `None` means no limit.
+pub(super) fn raise_open_files() -> Option<u64> {
+    let before = getrlimit(Resource::Nofile);
+    // An error leaves the limit as it is.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: before.maximum, ..before });
+    before.current
 }
 
 /// Returns a random identifier for this start of the process.

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -11,7 +12,7 @@ use super::browser_sessions::cookie_of;
 use super::host_name::without_port;
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::{ApiState, host_now};
-use crate::secrets::tokens::{TokenEntry, TokenRole, TokenStock, TokenText, sha256};
+use crate::secrets::tokens::{TokenEntry, TokenFile, TokenRole, TokenStock, TokenText, sha256};
 
 /// The other end of a connection.
 #[derive(Debug, Clone)]
@@ -28,6 +29,8 @@ pub(in crate::api) struct Caller {
     pub(in crate::api) role: TokenRole,
     /// The name that is recorded with each change.
     pub(in crate::api) by: String,
+    /// The hash of the token. `None` for a user of the Unix socket.
+    token: Option<String>,
     /// True if a cookie of a browser named the sender, so a foreign page may have sent the request.
     pub(in crate::api) is_browser: bool,
 }
@@ -35,7 +38,12 @@ pub(in crate::api) struct Caller {
 /// Returns the sender of a request. Fails (401) if the request has no valid token.
 pub(in crate::api) fn identify(state: &ApiState, parts: &Parts) -> Result<Caller, ApiProblem> {
     if let Some(Peer::Unix(user)) = parts.extensions.get() {
-        return Ok(Caller { role: TokenRole::Admin, by: user.clone(), is_browser: false });
+        return Ok(Caller {
+            role: TokenRole::Admin,
+            by: user.clone(),
+            token: None,
+            is_browser: false,
+        });
     }
     let unknown =
         |detail: &str| Err(ApiProblem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail));
@@ -60,8 +68,48 @@ pub(in crate::api) fn identify(state: &ApiState, parts: &Parts) -> Result<Caller
         None => unknown("the token is unknown or was revoked"),
         Some(entry) if entry.is_expired(now) => unknown("the token has expired"),
         Some(TokenEntry { name, role, .. }) => {
-            Ok(Caller { role: *role, by: format!("token:{name}"), is_browser })
+            Ok(Caller { role: *role, by: format!("token:{name}"), token: Some(hash), is_browser })
         }
+    }
+}
+
+/// The right of the reader of a stream, which may end while the stream is open.
+pub(in crate::api) struct ReaderRight {
+    /// The file of tokens and the hash of the token. `None` for a user of the Unix socket, whose right
+    /// has no end.
+    token: Option<(Arc<TokenFile>, String)>,
+    checked: Instant,
+}
+
+impl ReaderRight {
+    /// The time after which the token is looked up again.
+    const CHECKED: Duration = Duration::from_secs(1);
+    /// The reason why a stream ends when the right has ended.
+    pub(in crate::api) const ENDED: &str = "the token was revoked or has expired";
+
+    /// Returns the right of `caller`.
+    pub(in crate::api) fn of(state: &ApiState, caller: Option<&Caller>) -> Self {
+        let hash = caller.and_then(|caller| caller.token.clone());
+        Self { token: hash.map(|hash| (state.tokens.clone(), hash)), checked: Instant::now() }
+    }
+
+    /// Returns a right without an end.
+    #[cfg(test)]
+    pub(in crate::api) fn endless() -> Self {
+        Self { token: None, checked: Instant::now() }
+    }
+
+    /// Returns false if the token was revoked or has expired. Looks at the file of tokens at most once
+    /// a second.
+    pub(in crate::api) fn holds(&mut self) -> bool {
+        let Some((tokens, hash)) = &self.token else { return true };
+        if self.checked.elapsed() < Self::CHECKED {
+            return true;
+        }
+        self.checked = Instant::now();
+        let now = host_now();
+        let is_valid = |entry: &TokenEntry| is_same(&entry.sha256, hash) && !entry.is_expired(now);
+        tokens.tokens().is_ok_and(|stock| stock.tokens.iter().any(is_valid))
     }
 }
 

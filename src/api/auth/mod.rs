@@ -7,6 +7,6 @@ mod origin_check;
 mod sign_in;
 
 pub(super) use browser_sessions::BrowserSessions;
-pub(super) use caller::{Caller, Peer, identify, permit_define, read_credentials};
+pub(super) use caller::{Caller, Peer, ReaderRight, identify, permit_define, read_credentials};
 pub(super) use origin_check::{check_host, check_origin};
 pub(super) use sign_in::sign_in;

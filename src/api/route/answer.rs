@@ -7,7 +7,7 @@ use axum::extract::{FromRequestParts as _, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use serde_json::json;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::given_parameters::{GivenParameters, refuse_query};
 use super::parameter::in_words_of;
@@ -15,7 +15,7 @@ use super::route_table::{Route, RouteAccess, RouteAction};
 use super::verb_route::{answer_by_verb, json_response};
 use super::{bulk_lines, idempotent, logs_route, pages, remote_route, request_body, single_job};
 use crate::api::api_problem::ApiProblem;
-use crate::api::api_state::ApiState;
+use crate::api::api_state::{ApiState, MOST_LINE_REQUESTS};
 use crate::api::auth::{Caller, check_host, check_origin, identify, permit_define, sign_in};
 use crate::api::{health, metrics, openapi, stream};
 use crate::secrets::tokens::TokenRole;
@@ -50,7 +50,9 @@ async fn try_answer(
 ) -> Result<Response, ApiProblem> {
     let (mut parts, body) = request.into_parts();
     check_head(&parts)?;
-    check_host(state, &parts)?;
+    if !matches!(route.action, RouteAction::Health | RouteAction::Ready) {
+        check_host(state, &parts)?;
+    }
     let caller = permit(state, route, &parts)?;
     let target = target_of(route, &mut parts).await?;
     let store = caller
@@ -58,7 +60,9 @@ async fn try_answer(
         .map_or_else(|| state.store.clone(), |caller| state.store.signed(&caller.by));
     if route.method != Method::POST {
         let given = GivenParameters::of_query(route, &parts.uri)?;
-        let answer = read(state, route, &parts, &store, caller.as_ref(), target, &given).await;
+        let answer =
+            answer_without_body(state, route, &parts, &store, caller.as_ref(), target, &given)
+                .await;
         return answer.map_err(|problem| in_words_of(route.parameters, problem));
     }
     let caller = caller.ok_or_else(ApiProblem::no_route)?;
@@ -66,9 +70,10 @@ async fn try_answer(
         idempotent::refuse_key(&parts)?;
         let given = GivenParameters::of_query(route, &parts.uri)?;
         let lines = request_body::lines(&parts.headers, body)?;
+        let place = line_place(state)?;
         return match route.action {
-            RouteAction::AddLines => Ok(bulk_lines::add_lines(state, store, lines, &given)),
-            _ => remote_route::run_verb(state, store, &caller, lines).await,
+            RouteAction::AddLines => Ok(bulk_lines::add_lines(state, store, lines, &given, place)),
+            _ => remote_route::run_verb(state, store, &caller, lines, place).await,
         };
     }
     refuse_query(&parts.uri)?;
@@ -78,6 +83,14 @@ async fn try_answer(
         answer.map_err(|problem| in_words_of(route.parameters, problem))
     });
     idempotent::once(&store, &parts, &caller.by, text.as_deref().unwrap_or_default(), work).await
+}
+
+/// Takes a place for a request with a body of lines. Fails (503) if all places are taken.
+fn line_place(state: &ApiState) -> Result<OwnedSemaphorePermit, ApiProblem> {
+    state.line_places.clone().try_acquire_owned().map_err(|_| {
+        let detail = format!("{MOST_LINE_REQUESTS} remote verbs and bulk requests are open, which is the most; try again later");
+        ApiProblem::busy(detail, 5)
+    })
 }
 
 /// Answers a request that changes something and has a JSON body or none.
@@ -102,8 +115,8 @@ async fn change(
     }
 }
 
-/// Answers a request without a body.
-async fn read(
+/// Answers a GET or a DELETE. Their parameters are in the query.
+async fn answer_without_body(
     state: &ApiState,
     route: &'static Route,
     parts: &Parts,
@@ -120,13 +133,13 @@ async fn read(
         RouteAction::Jobs => pages::jobs(store, given).await,
         RouteAction::Runs => pages::runs(store, given).await,
         RouteAction::Logs => {
-            logs_route::logs(state, store, &target.unwrap_or_default(), given).await
+            logs_route::logs(state, store, caller, &target.unwrap_or_default(), given).await
         }
-        RouteAction::Events => stream::follow_events(state, &parts.headers).await,
+        RouteAction::Events => stream::follow_events(state, caller, &parts.headers).await,
         RouteAction::Metrics => metrics::metrics(state).await,
         RouteAction::OpenApi => Ok(json_response(StatusCode::OK, openapi::document())),
         RouteAction::SignIn => sign_in(state, parts, given.text("code")).await,
-        RouteAction::Health => Ok(json_response(StatusCode::OK, &json!({"status": "ok"}))),
+        RouteAction::Health => Ok(health::alive()),
         RouteAction::Ready => Ok(health::ready(state).await),
         RouteAction::AddJob | RouteAction::AddLines | RouteAction::RemoteVerb => {
             Err(ApiProblem::no_route())
@@ -134,20 +147,26 @@ async fn read(
     }
 }
 
-/// Fails (431) if the head of the request is too large. The connection itself only bounds the number
-/// of fields.
+/// Fails (414, 431) if the head of the request is too large. The connection itself has wider limits,
+/// because it refuses a request without a document.
 fn check_head(parts: &Parts) -> Result<(), ApiProblem> {
-    const MOST_BYTES: usize = 64 * 1024;
+    const MOST_PATH_BYTES: usize = 16 * 1024;
+    const MOST_FIELDS: usize = 100;
+    const MOST_FIELD_BYTES: usize = 64 * 1024;
+    let path = parts.uri.path_and_query().map_or(0, |path| path.as_str().len());
     let fields = parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
-    if fields.sum::<usize>() <= MOST_BYTES {
+    let (status, detail) = if path > MOST_PATH_BYTES {
+        (StatusCode::URI_TOO_LONG, "found a path of more than 16 KiB, wanted at most 16 KiB")
+    } else if parts.headers.len() > MOST_FIELDS {
+        let detail = "found more than 100 header fields, wanted at most 100";
+        (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, detail)
+    } else if fields.sum::<usize>() > MOST_FIELD_BYTES {
+        let detail = "found more than 64 KiB of header fields, wanted at most 64 KiB";
+        (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, detail)
+    } else {
         return Ok(());
-    }
-    let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-    Err(ApiProblem::new(
-        status,
-        "too_large",
-        "found more than 64 KiB of header fields, wanted at most 64 KiB",
-    ))
+    };
+    Err(ApiProblem::new(status, "too_large", detail))
 }
 
 /// Returns the sender of the request, or `None` for a route that is open to everybody. Fails if the

@@ -6,6 +6,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use futures_util::Stream;
 use futures_util::stream::unfold;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::io::{StreamReader, SyncIoBridge};
 
 use super::given_parameters::GivenParameters;
@@ -17,12 +18,14 @@ use crate::cli::embedded::output_pieces::{OutputForm, VerbStream, streamed_piece
 use crate::cli::embedded::{Console, JobLines, ResultForm, add_from};
 use crate::store::Store;
 
-/// Adds the jobs in the lines of `body`, and returns the stream of their results.
+/// Adds the jobs in the lines of `body`, and returns the stream of their results. The stream holds
+/// `place`.
 pub(super) fn add_lines(
     state: &ApiState,
     store: Store,
     body: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
     given: &GivenParameters,
+    place: OwnedSemaphorePermit,
 ) -> Response {
     let input = SyncIoBridge::new(Box::pin(StreamReader::new(Box::pin(body))));
     let lines = JobLines {
@@ -43,14 +46,15 @@ pub(super) fn add_lines(
             );
         }
     });
-    let results = unfold(pieces, |mut pieces| async move {
+    let results = unfold((pieces, place), |(mut pieces, place)| async move {
         loop {
             match pieces.next().await? {
                 (VerbStream::Output, mut bytes) => {
                     pieces.take_more(VerbStream::Output, &mut bytes);
-                    return Some((Ok::<_, std::convert::Infallible>(Bytes::from(bytes)), pieces));
+                    let bytes = Ok::<_, std::convert::Infallible>(Bytes::from(bytes));
+                    return Some((bytes, (pieces, place)));
                 }
-                (VerbStream::Errors, _) => {}
+                (VerbStream::Errors | VerbStream::Warnings, _) => {}
             }
         }
     });

@@ -38,7 +38,7 @@ struct KeptAnswer {
 }
 
 /// Returns the answer of `work`, or the answer that an earlier request with the same key got. Fails
-/// (409) if the earlier request had another query or body, or is still under way. The caller must not
+/// (409) if the earlier request had another body, or is still under way. The caller must not
 /// drop the future, because `work` could end without an answer.
 pub(super) async fn once(
     store: &Store,
@@ -115,7 +115,7 @@ fn repeat(earlier: &str, request: &str) -> Result<Response, ApiProblem> {
     })?;
     if earlier.request != request {
         return Err(conflict(
-            "Idempotency-Key: an earlier request with this key had another query or body; wanted another key",
+            "Idempotency-Key: an earlier request with this key had another body; wanted another key",
         ));
     }
     let Some((status, kind, body)) = earlier.answer else {

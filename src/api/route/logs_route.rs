@@ -7,8 +7,11 @@ use axum::response::Response;
 use super::given_parameters::GivenParameters;
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::ApiState;
-use crate::api::stream::{event_stream, stream_place};
-use crate::cli::embedded::output_pieces::{OutputForm, VerbStream, output_pieces_within};
+use crate::api::auth::Caller;
+use crate::api::stream::{StreamPlace, dropped, event_stream, stream_place};
+use crate::cli::embedded::output_pieces::{
+    OutputForm, PieceReceiver, VerbStream, output_pieces_within,
+};
 use crate::cli::embedded::verb_call::{call_verb, call_verb_for_bytes, spawn_verb};
 use crate::store::Store;
 
@@ -16,10 +19,14 @@ use crate::store::Store;
 /// disconnected.
 const MOST_UNREAD: usize = 256 * 1024;
 
+/// The reason why a follower gets no more output.
+const TOO_SLOW: &str = "this connection was too slow; follow the output again";
+
 /// Answers with the output of the run `run`.
 pub(super) async fn logs(
     state: &ApiState,
     store: &Store,
+    caller: Option<&Caller>,
     run: &str,
     given: &GivenParameters,
 ) -> Result<Response, ApiProblem> {
@@ -35,7 +42,7 @@ pub(super) async fn logs(
             .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
         return Ok(response);
     }
-    let place = stream_place(state)?;
+    let place = stream_place(state, caller)?;
     // A run that does not exist is reported before the stream begins.
     let target = ["show", "--", run].map(str::to_owned);
     let known = call_verb(store, &target, true).await?;
@@ -46,17 +53,70 @@ pub(super) async fn logs(
     let (sender, pieces) = output_pieces_within(MOST_UNREAD);
     let form = OutputForm { is_json: true, is_quiet: true, ..OutputForm::default() };
     spawn_verb(store, &words, form, sender).map_err(ApiProblem::bad_request)?;
-    Ok(event_stream(place, (pieces, Vec::new()), |(mut pieces, mut unfinished)| async move {
+    Ok(followed(place, pieces))
+}
+
+/// Returns the stream of a verb's lines of JSON: `output` for those on standard output, `error` for
+/// those on standard error. A reader that was too slow gets `dropped` at the end.
+fn followed(place: StreamPlace, pieces: PieceReceiver) -> Response {
+    let start = (Some(pieces), VerbStream::Output, Vec::new());
+    event_stream(place, start, |(mut pieces, mut of, mut unfinished)| async move {
         loop {
             if let Some(end) = unfinished.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = unfinished.drain(..=end).collect();
                 let line = String::from_utf8_lossy(&line[..end]).into_owned();
-                let event = if line.contains("\"error\":") { "error" } else { "output" };
-                return Some((format!("event: {event}\ndata: {line}\n\n"), (pieces, unfinished)));
+                let event = if of == VerbStream::Output { "output" } else { "error" };
+                let event = format!("event: {event}\ndata: {line}\n\n");
+                return Some((event, (pieces, of, unfinished)));
             }
-            match pieces.next().await? {
-                (VerbStream::Output | VerbStream::Errors, bytes) => unfinished.extend(bytes),
+            let open = pieces.as_mut()?;
+            match open.next().await {
+                Some((VerbStream::Warnings, _)) => {}
+                Some((stream, bytes)) => {
+                    if stream != of {
+                        // The end of a line of the other stream was dropped.
+                        unfinished.clear();
+                    }
+                    of = stream;
+                    unfinished.extend(bytes);
+                }
+                None if open.is_cut() => {
+                    return Some((dropped(TOO_SLOW), (None, of, unfinished)));
+                }
+                None => return None,
             }
         }
-    }))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::sync::Semaphore;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::api::auth::ReaderRight;
+
+    #[tokio::test]
+    async fn a_follower_that_is_too_slow_gets_a_last_event_that_says_so() {
+        let (sender, pieces) = output_pieces_within(10);
+        assert!(sender.send(VerbStream::Output, b"{\"stdout\":\"a\"}\n"));
+        assert!(!sender.send(VerbStream::Output, b"{}\n"), "there is no room");
+        drop(sender);
+        let permit = Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap();
+        let place = StreamPlace {
+            _permit: permit,
+            right: ReaderRight::endless(),
+            stop: CancellationToken::new(),
+        };
+        let body = followed(place, pieces).into_body();
+        let text = axum::body::to_bytes(body, 1_000).await.unwrap();
+        assert_eq!(
+            String::from_utf8_lossy(&text),
+            "event: output\ndata: {\"stdout\":\"a\"}\n\n\
+             event: dropped\ndata: {\"reason\":\"this connection was too slow; follow the output again\"}\n\n"
+        );
+    }
 }

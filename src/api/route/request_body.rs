@@ -29,28 +29,38 @@ pub(super) async fn json_text(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Option<Vec<u8>>, ApiProblem> {
-    let read = axum::body::to_bytes(body, MOST_BYTES);
-    let bytes = tokio::time::timeout(JSON_TIME, read)
-        .await
-        .map_err(|_| {
-            ApiProblem::new(
-                StatusCode::REQUEST_TIMEOUT,
-                "timeout",
-                "the body did not arrive within 30 s",
-            )
-        })?
-        .map_err(|error| {
-            if is_too_long(&error) {
-                let detail = "found a body of more than 1 MiB, wanted at most 1 MiB";
-                return ApiProblem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail);
-            }
-            ApiProblem::bad_request(format!("the body cannot be read: {error}"))
-        })?;
+    let bytes = tokio::time::timeout(JSON_TIME, whole(body)).await.map_err(|_| {
+        let detail = "the body did not arrive within 30 s";
+        ApiProblem::new(StatusCode::REQUEST_TIMEOUT, "timeout", detail)
+    })??;
     if bytes.is_empty() {
         return Ok(None);
     }
     check_type(headers, &["application/json"])?;
-    Ok(Some(bytes.to_vec()))
+    Ok(Some(bytes))
+}
+
+/// Returns a whole body. Fails (413) if it is longer than [`MOST_BYTES`].
+async fn whole(body: Body) -> Result<Vec<u8>, ApiProblem> {
+    let mut parts = body.into_data_stream();
+    let mut bytes = Vec::new();
+    while let Some(part) = parts.next().await {
+        bytes.extend(part.map_err(|error| unreadable(&error))?);
+        if bytes.len() > MOST_BYTES {
+            return Err(too_large("a body of more than 1 MiB, wanted at most 1 MiB"));
+        }
+    }
+    Ok(bytes)
+}
+
+/// Returns the problem of a body that cannot be read.
+pub(super) fn unreadable(error: &impl std::fmt::Display) -> ApiProblem {
+    ApiProblem::bad_request(format!("the body cannot be read: {error}"))
+}
+
+/// Returns the problem of a body that is too large. `found` says how much was found and wanted.
+pub(super) fn too_large(found: &str) -> ApiProblem {
+    ApiProblem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", format!("found {found}"))
 }
 
 /// Returns the JSON value that a body has.
@@ -118,16 +128,4 @@ fn check_type(headers: &HeaderMap, wanted: &[&str]) -> Result<(), ApiProblem> {
         "unsupported_type",
         format!("found {found}, wanted {} without encoding", wanted[0]),
     ))
-}
-
-/// Returns true if a body could not be read because of its length.
-fn is_too_long(error: &axum::Error) -> bool {
-    let mut cause: Option<&dyn std::error::Error> = Some(error);
-    while let Some(error) = cause {
-        if error.to_string().contains("length limit") {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
 }

@@ -30,7 +30,8 @@ pub(super) async fn answer_by_verb(
         words.push(target.to_owned());
         words.extend(given.settings());
     }
-    let VerbResult { document, errors, remarks, .. } = call_verb(store, &words, conceals).await?;
+    let VerbResult { document, errors, warnings, remarks } =
+        call_verb(store, &words, conceals).await?;
     if let Some(error) = errors.first() {
         return Err(ApiProblem::of_error(error));
     }
@@ -43,8 +44,7 @@ pub(super) async fn answer_by_verb(
         (_, Value::Array(items)) => json!({"items": items, "next": null}),
         (_, document) => document,
     };
-    let warnings: Vec<&str> =
-        remarks.iter().filter_map(|line| line.strip_prefix("warning: ")).collect();
+    let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
     Ok(with_warnings(json_response(StatusCode::OK, &document), &warnings))
 }
 

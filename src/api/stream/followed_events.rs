@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use axum::response::Response;
-use serde_json::json;
 use tokio::sync::broadcast;
 
 use super::event_hub::{ApiEvent, ended_runs};
-use super::event_stream::{event_stream, stream_place};
+use super::event_stream::{dropped, event_stream, stream_place};
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::ApiState;
+use crate::api::auth::Caller;
 use crate::cli::embedded::CliFailure;
 use crate::cli::embedded::page_cursor::read_cursor;
 
@@ -22,9 +22,10 @@ const SENT_AGAIN: usize = 1_000;
 /// event come first, as far as the history has them.
 pub(in crate::api) async fn follow_events(
     state: &ApiState,
+    caller: Option<&Caller>,
     headers: &HeaderMap,
 ) -> Result<Response, ApiProblem> {
-    let place = stream_place(state)?;
+    let place = stream_place(state, caller)?;
     let mut receiver = state.events.follow(&state.store).await;
     let mut earlier = VecDeque::new();
     earlier.push_back(Arc::from(": the events of this namespace\n\n"));
@@ -41,7 +42,9 @@ pub(in crate::api) async fn follow_events(
             earlier.push_back(ApiEvent::ended(at, &run).text);
         }
         if is_cut {
-            earlier.push_back(dropped("more runs ended meanwhile").into());
+            earlier.push_back(
+                dropped("more runs ended meanwhile; connect again with Last-Event-ID").into(),
+            );
             receiver = broadcast::channel(1).1;
         }
     }
@@ -60,19 +63,15 @@ pub(in crate::api) async fn follow_events(
                     Err(broadcast::error::RecvError::Closed) => return None,
                     Err(broadcast::error::RecvError::Lagged(_)) => {
                         let (_, closed) = broadcast::channel(1);
-                        let text = dropped("this connection was too slow");
+                        let text = dropped(
+                            "this connection was too slow; connect again with Last-Event-ID",
+                        );
                         return Some((text, (earlier, closed, until)));
                     }
                 }
             }
         },
     ))
-}
-
-/// Returns the last event of a stream that ends before the reader has all events.
-fn dropped(reason: &str) -> String {
-    let data = json!({"reason": format!("{reason}; connect again with Last-Event-ID")});
-    format!("event: dropped\ndata: {data}\n\n")
 }
 
 fn is_before(event: &ApiEvent, until: Option<&crate::store::IndexCursor>) -> bool {

@@ -5,5 +5,5 @@ mod event_stream;
 mod followed_events;
 
 pub(super) use event_hub::EventHub;
-pub(super) use event_stream::{event_stream, stream_place};
+pub(super) use event_stream::{StreamPlace, dropped, event_stream, stream_place};
 pub(super) use followed_events::follow_events;

@@ -42,8 +42,10 @@ pub(crate) struct OutputForm {
 pub(crate) enum VerbStream {
     /// The standard output.
     Output,
-    /// The standard error.
+    /// The standard error, without warnings.
     Errors,
+    /// The warnings on standard error, a line each.
+    Warnings,
 }
 
 /// The writing end of a verb's output.

@@ -17,7 +17,9 @@ pub(crate) struct VerbResult {
     pub(crate) document: Option<Value>,
     /// The JSON objects of the errors on standard error.
     pub(crate) errors: Vec<Value>,
-    /// The other lines on standard error: warnings and remarks.
+    /// The warnings, without the name of the program.
+    pub(crate) warnings: Vec<String>,
+    /// The other lines on standard error.
     pub(crate) remarks: Vec<String>,
 }
 
@@ -44,16 +46,21 @@ pub(crate) async fn call_verb(
         console.failure(&failure);
     }
     drop(console);
-    let (mut output, mut errors) = (Vec::new(), Vec::new());
+    let (mut output, mut errors, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
     while let Some((stream, bytes)) = pieces.next().await {
         match stream {
             VerbStream::Output => output.extend(bytes),
             VerbStream::Errors => errors.extend(bytes),
+            VerbStream::Warnings => warnings.extend(bytes),
         }
     }
     let mut result = VerbResult {
         document: serde_json::from_slice(&output).ok(),
         errors: Vec::new(),
+        warnings: String::from_utf8_lossy(&warnings)
+            .lines()
+            .map(|line| line.trim_start_matches("schedctl: warning: ").to_owned())
+            .collect(),
         remarks: Vec::new(),
     };
     for line in String::from_utf8_lossy(&errors).lines() {
@@ -84,8 +91,8 @@ pub(crate) async fn call_verb_for_bytes(
     Ok(output)
 }
 
-/// Runs a verb in a task of its own. The last line on standard output is `None` or an error. Fails
-/// with one line if the words cannot be parsed.
+/// Runs a verb in a task of its own, which sends its output to `sender`. The end of the verb ends the
+/// output. Fails with one line if the words cannot be parsed.
 pub(crate) fn spawn_verb(
     store: &Store,
     words: &[String],

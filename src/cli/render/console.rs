@@ -264,7 +264,13 @@ impl Console {
 
     /// Writes a warning to standard error.
     pub(crate) fn warn(&mut self, line: &str) {
-        self.aside(&format!("schedctl: warning: {}", one_line(line)));
+        let line = format!("schedctl: warning: {}\n", one_line(line));
+        match &self.out {
+            Sink::Pieces(pieces) => {
+                self.is_closed |= !pieces.send(VerbStream::Warnings, line.as_bytes());
+            }
+            Sink::Stdout(_) | Sink::Page(_) => self.aside_bytes(line.as_bytes()),
+        }
     }
 
     /// Writes an error about one of the jobs, runs, queues or lines of a command to standard error.

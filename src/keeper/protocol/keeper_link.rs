@@ -41,6 +41,9 @@ pub struct KeeperSettings {
     /// The cgroup in which each run gets its own cgroup. `None` if the service manager delegated no
     /// cgroup.
     pub delegation: Option<Arc<Delegation>>,
+    /// The soft limit of open files of the keeper and of its jobs. `None` means no limit. The daemon
+    /// may have a higher limit itself.
+    pub open_files: Option<u64>,
 }
 
 /// The reason why a node has no keeper.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 const OF_SYSTEM: &str = "/etc/schedd/api-tokens";
 
 /// The path of the file of tokens: a named path, or the usual path.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum TokenLocation {
     /// The path that a flag, a variable or the jobs file names.
     Named(PathBuf),

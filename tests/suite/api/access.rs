@@ -176,7 +176,7 @@ fn pages_of_other_sites_and_other_names_of_the_host_are_refused() {
     assert_eq!(post(&[("Sec-Fetch-Site", "cross-site")]), 403);
     assert_eq!(post(&[("Sec-Fetch-Site", "same-site")]), 403);
     let host =
-        |host: &str| scene.probe.send("viewer", "GET", "/healthz", &[("Host", host)], b"").status;
+        |host: &str| scene.probe.send("viewer", "GET", "/v1/stats", &[("Host", host)], b"").status;
     for good in ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:80", "jobs.example.org"] {
         assert_eq!(host(good), 200, "{good}");
     }
@@ -185,7 +185,14 @@ fn pages_of_other_sites_and_other_names_of_the_host_are_refused() {
     }
     // Only a trusted proxy may name another host.
     let forwarded = [("Host", "evil.example"), ("X-Forwarded-Host", "localhost")];
-    assert_eq!(scene.probe.send("viewer", "GET", "/healthz", &forwarded, b"").status, 421);
+    assert_eq!(scene.probe.send("viewer", "GET", "/v1/stats", &forwarded, b"").status, 421);
+    // Kubernetes probes by the address of the pod. The answers reveal nothing.
+    for probe in ["/healthz", "/readyz"] {
+        let pod = [("Host", "10.0.0.1:7341")];
+        assert_eq!(scene.probe.send("nobody", "GET", probe, &pod, b"").status, 200, "{probe}");
+    }
+    let link = scene.probe.send("nobody", "GET", "/login", &[("Host", "10.0.0.1:7341")], b"");
+    assert_eq!(link.status, 421);
 }
 
 #[test]

@@ -194,10 +194,14 @@ fn too_much_is_refused_and_the_connection_of_others_is_not_touched() {
     let fields: Vec<(String, &str)> = (0..200).map(|number| (format!("X-{number}"), "y")).collect();
     let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (&**name, *value)).collect();
     let request = scene.probe.head("admin", "GET", "/v1/stats", &fields);
-    assert_eq!(scene.probe.raw(format!("{request}\r\n").as_bytes()).status, 431);
+    scene.probe.raw(format!("{request}\r\n").as_bytes()).problem(431, "too_large");
+    let path = format!("/v1/stats?{}", "x".repeat(20 * 1024));
+    scene.get("admin", &path).problem(414, "too_large");
     let wide = format!("X-Wide: {}\r\n\r\n", "y".repeat(100 * 1024));
     let head = scene.probe.head("admin", "GET", "/v1/stats", &[]);
     assert_eq!(scene.probe.raw(format!("{head}{wide}").as_bytes()).status, 431);
+    let wide = format!("X-Wide: {}\r\n\r\n", "y".repeat(80 * 1024));
+    scene.probe.raw(format!("{head}{wide}").as_bytes()).problem(431, "too_large");
     for smuggled in [
         "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
         "Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
@@ -209,6 +213,12 @@ fn too_much_is_refused_and_the_connection_of_others_is_not_touched() {
         assert!([400, 415].contains(&answer.status), "{smuggled}: {answer:?}");
         assert!(!answer.text().contains("\"status\":\"ok\""), "{smuggled}: {answer:?}");
     }
+    // The chunks count, and the connection ends with the answer: RFC 9112, section 6.1.
+    let both = "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let head = scene.probe.head("admin", "POST", "/v1/jobs/nothing/run", &[]);
+    let head = head.replace("Connection: close\r\n", "");
+    let answer = scene.probe.raw(format!("{head}{both}").as_bytes());
+    assert!(answer.status == 404 && !answer.text().contains("\"ok\""), "{answer:?}");
     assert_eq!(scene.get("admin", "/healthz").status, 200);
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 
 use super::ApiScene;
-use super::http_probe::HttpAnswer;
+use super::http_probe::{HttpAnswer, HttpProbe};
 use crate::support::ctl::Schedctl;
 use crate::support::daemon::Schedd;
 use crate::support::redis::TestRedis;
@@ -129,6 +129,7 @@ fn requests_are_answered_over_tls() {
     );
     let daemon = Schedd::on(&redis).jobs(&jobs).start();
     let log = daemon.wait_for_log("The HTTP API listens.");
+    daemon.wait_for_log("All jobs of the jobs file are applied");
     let url = log.split("address=").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
     assert!(url.starts_with("https://"), "{url}");
     let ctl =
@@ -140,6 +141,33 @@ fn requests_are_answered_over_tls() {
     // Without the certificate of the server, nothing is sent.
     let stranger = Schedctl::alone().env("SCHEDD_API_URL", &url);
     stranger.run(&["stats"]).refused(69, &["the API at", "certificate"]);
+}
+
+#[test]
+fn probes_are_answered_while_redis_is_away_at_the_start() {
+    let mut redis = TestRedis::start();
+    redis.kill9();
+    let dir = tempfile::tempdir_in("/tmp").unwrap();
+    let path = dir.path().join("tokens");
+    let jobs =
+        format!("[api]\nlisten = \"127.0.0.1:0\"\ntokens_file = {path:?}\nbase_path = \"/s\"\n");
+    let daemon = Schedd::on(&redis).node("n1").jobs(&jobs).start();
+    let log = daemon.wait_for_log("The HTTP API listens.");
+    daemon.wait_for_log("schedd waits for Redis");
+    let address = log.split("address=http://").nth(1).unwrap().split(' ').next().unwrap();
+    let probe = HttpProbe::new(address.to_owned(), Vec::new());
+    let get = |path: &str| probe.send("nobody", "GET", path, &[("Host", "10.1.2.3")], b"");
+    assert_eq!(get("/s/healthz").of(200)["status"], "ok");
+    assert_eq!(get("/s/readyz").of(503)["status"], "not_ready");
+    for path in ["/s/v1/jobs", "/s/nothing", "/v1/jobs"] {
+        let answer = get(path);
+        answer.problem(503, "busy");
+        assert!(answer.head.contains("retry-after: 1"), "{}", answer.head);
+    }
+    probe.send("nobody", "DELETE", "/s/healthz", &[], b"").problem(503, "busy");
+    redis.restart();
+    until("the node is ready", LONG, || (get("/s/readyz").status == 200).then_some(()));
+    probe.send("nobody", "GET", "/s/v1/jobs", &[], b"").problem(401, "unauthorized");
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod bad_requests;
 mod http_probe;
 mod listening;
 mod lists;
+mod overload;
 mod parameters;
 mod remote_top;
 mod remote_verbs;

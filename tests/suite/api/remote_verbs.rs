@@ -109,7 +109,7 @@ fn calendars_are_read_on_the_host_of_the_user() {
 fn sent(scene: &ApiScene, caller: &str, words: &[&str], file: &str) -> String {
     let head = serde_json::json!({
         "words": words, "is_terminal": false, "is_error_terminal": false, "has_colour": false,
-        "is_brief": false, "files": {"f.toml": file},
+        "is_brief": false, "zone": "UTC", "files": {"f.toml": file},
     });
     let headers = [("Content-Type", "application/x-ndjson")];
     let body = format!("{head}\n");

@@ -22,9 +22,9 @@ fn slow_scene() -> (ApiScene, Proxy) {
     (scene, proxy)
 }
 
-fn send(scene: &ApiScene, key: &str, path: &str) -> HttpAnswer {
+fn send(scene: &ApiScene, key: &str, path: &str, body: &str) -> HttpAnswer {
     let headers = [("Content-Type", "application/json"), ("Idempotency-Key", key)];
-    scene.probe.send("operator", "POST", path, &headers, b"")
+    scene.probe.send("operator", "POST", path, &headers, body.as_bytes())
 }
 
 /// Sends a request with the key `k`, and hangs up when its mark is stored.
@@ -51,7 +51,7 @@ fn a_request_whose_sender_hung_up_ends_and_its_answer_is_kept() {
     hang_up(&scene);
     proxy.delay_answers(0);
     let answer = until("the answer is kept", LONG, || {
-        let answer = send(&scene, "k", "/v1/jobs/a/run");
+        let answer = send(&scene, "k", "/v1/jobs/a/run", "");
         (answer.status != 409).then_some(answer)
     });
     answer.of(200);
@@ -90,16 +90,17 @@ fn the_mark_of_a_long_request_is_renewed() {
 }
 
 #[test]
-fn a_key_belongs_to_the_query_and_the_body_of_its_first_request() {
+fn a_key_belongs_to_the_body_of_its_first_request() {
     let scene = ApiScene::start(DEFINING, JOBS);
     scene.ctl("admin").run(&["run", "b", "--wait"]);
     let run = "/v1/runs/b@last/retry";
-    let checked = send(&scene, "m", &format!("{run}?dry_run=1")).of(200);
+    let dry = r#"{"dry_run":true}"#;
+    let checked = send(&scene, "m", run, dry).of(200);
     assert_eq!(checked["result"], "would_retry", "{checked}");
-    let conflict = send(&scene, "m", run).problem(409, "conflict");
-    assert!(conflict["detail"].as_str().unwrap().contains("query"), "{conflict}");
-    assert_eq!(send(&scene, "n", run).of(200)["result"], "retried");
-    assert_eq!(send(&scene, "m", &format!("{run}?dry_run=1")).of(200), checked);
+    let conflict = send(&scene, "m", run, "").problem(409, "conflict");
+    assert!(conflict["detail"].as_str().unwrap().contains("body"), "{conflict}");
+    assert_eq!(send(&scene, "n", run, "").of(200)["result"], "retried");
+    assert_eq!(send(&scene, "m", run, dry).of(200), checked);
 }
 
 #[test]

@@ -105,6 +105,16 @@ fn what_happens_is_followed_and_ended_runs_are_sent_again() {
 }
 
 #[test]
+fn a_stream_ends_when_its_token_is_revoked() {
+    let scene = ApiScene::start("", "");
+    let mut follower = Follower::of(&scene, "/v1/events", &[]);
+    scene.tokens.remove(|token| token.name == "viewer").unwrap();
+    let end = follower.event("dropped").data;
+    assert_eq!(end["reason"], "the token was revoked or has expired");
+    assert!(follower.next().is_none());
+}
+
+#[test]
 fn output_is_followed_while_it_is_written_and_ends_with_its_run() {
     let dir = tempfile::tempdir_in("/tmp").unwrap();
     let go = dir.path().join("go");
@@ -147,6 +157,7 @@ fn a_stop_ends_the_streams_and_lets_an_answer_under_way_end() {
     scene.daemon.term();
     assert!(scene.daemon.wait_exit().success());
     let mut rest = Vec::new();
-    // The connection may end in the middle of the stream.
-    let _ = follower.0.read_to_end(&mut rest);
+    follower.0.read_to_end(&mut rest).unwrap();
+    // A stream that is cut off has no last chunk.
+    assert!(rest.ends_with(b"0\r\n\r\n"), "{:?}", String::from_utf8_lossy(&rest));
 }

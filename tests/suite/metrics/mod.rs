@@ -42,10 +42,7 @@ impl ApiNode {
         let dir = tempfile::Builder::new().prefix("schedd-api-").tempdir_in("/tmp").unwrap();
         let toml = with_api(&socket_in(&dir), jobs);
         let schedd = Schedd::on(redis).node("n1").jobs(&toml).start();
-        schedd.wait_for_log("The HTTP API listens.");
-        if jobs.contains("[jobs.") {
-            schedd.wait_for_log("All jobs of the jobs file are applied.");
-        }
+        schedd.wait_for_log("All jobs of the jobs file are applied.");
         Self { schedd, dir, ctl: Schedctl::on(redis) }
     }
 

@@ -134,12 +134,17 @@ fn a_reload_while_a_parent_runs_leaves_no_occurrence_that_waits_for_ever() {
         let eye = Eye::on(&redis);
         script.set("held", &[Act::GoOn]);
         let node = ScriptedNode::on(&redis, &script).jobs(&file(joined)).start();
+        let await_applied = |times: usize| {
+            until("the file is applied", LONG, || {
+                (node.log().matches("file are applied").count() == times).then_some(())
+            });
+        };
+        await_applied(1);
         Schedctl::on(&redis).run(&["run", "a"]).good();
         eye.wait_for_history("x", 1);
         until("y runs", LONG, || script.of("y").into_iter().next());
         node.reload(&file(rest));
-        let is_applied = || node.log().matches("file are applied").count() == 2;
-        until("the file is applied", LONG, || is_applied().then_some(()));
+        await_applied(2);
         script.end("held");
         let ends = ["z", "w"].map(|job| eye.wait_for_history(job, 1)[0].state);
         assert_eq!(ends, [of_z, of_w], "{rest}");
