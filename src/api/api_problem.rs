@@ -94,7 +94,13 @@ impl ApiProblem {
 
 impl From<CliFailure> for ApiProblem {
     fn from(failure: CliFailure) -> Self {
-        Self::of_error(&failure.json())
+        let problem = Self::of_error(&failure.json());
+        // A cursor of another list is a malformed request.
+        if problem.detail.starts_with("cursor: ") {
+            Self::bad_request(problem.detail)
+        } else {
+            problem
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use super::metrics::NamespaceReader;
 use super::router::router;
 use super::stream::EventHub;
 use crate::config::ApiConfig;
+use crate::dashboard::DashboardView;
 use crate::domain::time::zone::Zone;
 use crate::engine::StatusView;
 use crate::secrets::tokens::TokenFile;
@@ -60,6 +61,7 @@ impl ApiServer {
         tokens.tokens()?;
         let listener = Listener::bind(&address, &settings.config).await?;
         info!(address = listener.address(), tokens = %tokens.path().display(), "The HTTP API listens.");
+        let dashboard = DashboardView::new(&settings.config.base_path);
         let state = Arc::new(ApiState {
             store: settings.store,
             config: settings.config,
@@ -70,6 +72,7 @@ impl ApiServer {
             streams: Arc::new(Semaphore::new(MOST_STREAMS)),
             events: EventHub::new(),
             namespace: NamespaceReader::default(),
+            dashboard,
         });
         let stop = CancellationToken::new();
         let task = tokio::spawn(serve(listener, router(&state), stop.clone()));

@@ -21,8 +21,11 @@ pub(super) fn document() -> &'static Value {
 
 fn build() -> Value {
     let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
-    // The verbs of `schedctl --api` are a matter between two programs of one version.
-    for route in ROUTES.iter().filter(|route| route.action != RouteAction::RemoteVerb) {
+    // The verbs of `schedctl --api` are a matter between two programs of one version. Pages are for
+    // browsers only.
+    let is_described =
+        |route: &&Route| route.action != RouteAction::RemoteVerb && !route.action.is_of_browser();
+    for route in ROUTES.iter().filter(is_described) {
         let method = route.method.as_str().to_ascii_lowercase();
         paths.entry(route.path).or_default().insert(method, operation(route));
     }

@@ -11,6 +11,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::api_problem::ApiProblem;
 use super::api_state::ApiState;
+use super::browser::PageReader;
 use super::route::{ROUTES, answer};
 
 /// Returns the service that answers all requests.
@@ -22,17 +23,31 @@ pub(super) fn router(state: &Arc<ApiState>) -> Router {
             Method::DELETE => MethodFilter::DELETE,
             _ => MethodFilter::GET,
         };
-        let state = state.clone();
+        let shared = state.clone();
         let method: MethodRouter<(), Infallible> =
-            on(filter, move |request: Request| answer(state.clone(), route, request));
-        routes = routes.route(route.path, method);
+            on(filter, move |request: Request| answer(shared.clone(), route, request));
+        let base = state.config.base_path.as_str();
+        if route.path == "/" && !base.is_empty() {
+            routes = routes.route(base, method.clone());
+        }
+        routes = routes.route(&format!("{base}{}", route.path), method);
     }
-    let base = state.config.base_path.as_str();
-    let routes = if base.is_empty() { routes } else { Router::new().nest(base, routes) };
+    let state = state.clone();
     routes
-        .fallback(|| async { ApiProblem::no_route() })
+        .fallback(move |request: Request| async move { no_route(&state, request) })
         .method_not_allowed_fallback(|method: Method| async move { wrong_method(&method) })
         .layer(axum::middleware::map_response(finished))
+}
+
+/// Returns the answer for a path that no route has: a page for a browser, unless it asks the API.
+fn no_route(state: &ApiState, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    let base = state.config.base_path.as_str();
+    let problem = ApiProblem::no_route();
+    match PageReader::of_browser(base, &parts).filter(|reader| !reader.asks_api()) {
+        Some(reader) => reader.refusal(&state.dashboard, problem),
+        None => problem.into_response(),
+    }
 }
 
 fn wrong_method(method: &Method) -> ApiProblem {

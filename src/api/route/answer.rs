@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::{FromRequestParts as _, RawPathParams, Request};
 use axum::http::request::Parts;
-use axum::http::{Method, StatusCode};
+use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::json;
 
@@ -16,6 +17,7 @@ use super::{bulk_lines, idempotent, logs_route, pages, remote_route, request_bod
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::ApiState;
 use crate::api::auth::{Caller, check_host, check_origin, identify, permit_define, sign_in};
+use crate::api::browser::{self, PageReader};
 use crate::api::{health, metrics, openapi, stream};
 use crate::secrets::tokens::TokenRole;
 use crate::store::Store;
@@ -26,18 +28,24 @@ pub(in crate::api) async fn answer(
     route: &'static Route,
     request: Request,
 ) -> Response {
-    match Box::pin(try_answer(&state, route, request)).await {
-        Ok(response) => response,
-        Err(problem) => problem.into_response(),
+    let (parts, body) = request.into_parts();
+    let is_of_browser = route.action.is_of_browser() || route.action == RouteAction::SignIn;
+    let base = state.config.base_path.as_str();
+    let reader = Some(&parts).filter(|_| is_of_browser);
+    let reader = reader.and_then(|parts| PageReader::of_browser(base, parts));
+    match (Box::pin(try_answer(&state, route, parts, body)).await, reader) {
+        (Ok(response), _) => response,
+        (Err(problem), Some(reader)) => reader.refusal(&state.dashboard, problem),
+        (Err(problem), None) => problem.into_response(),
     }
 }
 
 async fn try_answer(
     state: &ApiState,
     route: &'static Route,
-    request: Request,
+    mut parts: Parts,
+    body: Body,
 ) -> Result<Response, ApiProblem> {
-    let (mut parts, body) = request.into_parts();
     check_head(&parts)?;
     check_host(state, &parts)?;
     let caller = permit(state, route, &parts)?;
@@ -58,7 +66,12 @@ async fn try_answer(
             _ => remote_route::run_verb(state, store, &caller, lines).await,
         };
     }
-    let text = request_body::json_text(&parts.headers, body).await?;
+    if route.action == RouteAction::Choose {
+        let form = request_body::whole_text(&parts.headers, body, request_body::FORM).await?;
+        let given = GivenParameters::of_form(route, &form.unwrap_or_default())?;
+        return Ok(browser::choose(&state.config.base_path, &given.pairs()));
+    }
+    let text = request_body::whole_text(&parts.headers, body, request_body::JSON).await?;
     let work = Box::pin(change(state, route, &parts, &store, target, text.as_deref()));
     idempotent::once(&store, &parts, &caller.by, text.as_deref().unwrap_or_default(), work).await
 }
@@ -111,12 +124,26 @@ async fn read(
         RouteAction::Metrics => metrics::metrics(state).await,
         RouteAction::OpenApi => Ok(json_response(StatusCode::OK, openapi::document())),
         RouteAction::SignIn => sign_in(state, parts, given.text("code")),
+        RouteAction::Page(kind) => {
+            let caller = caller.ok_or_else(ApiProblem::no_route)?;
+            let given = (given.pairs(), given.flags());
+            browser::page(state, store, parts, caller, kind, given).await
+        }
+        RouteAction::FirstPage => Ok(first_page(state)),
+        RouteAction::Asset => browser::asset(&target.unwrap_or_default()),
         RouteAction::Health => Ok(json_response(StatusCode::OK, &json!({"status": "ok"}))),
         RouteAction::Ready => Ok(health::ready(state).await),
-        RouteAction::AddJob | RouteAction::AddLines | RouteAction::RemoteVerb => {
-            Err(ApiProblem::no_route())
-        }
+        RouteAction::AddJob
+        | RouteAction::AddLines
+        | RouteAction::RemoteVerb
+        | RouteAction::Choose => Err(ApiProblem::no_route()),
     }
+}
+
+/// Returns the answer that leads from `/` to the first page of the dashboard.
+fn first_page(state: &ApiState) -> Response {
+    let place = format!("{}/jobs", state.config.base_path);
+    (StatusCode::SEE_OTHER, [(header::LOCATION, place)]).into_response()
 }
 
 /// Fails (431) if the head of the request is too large. The connection itself only bounds the number

@@ -17,14 +17,15 @@ const MOST_ITEMS: usize = 1_000;
 
 /// Returns the page of jobs that the parameters select.
 pub(super) async fn jobs(store: &Store, given: &GivenParameters) -> Result<Response, ApiProblem> {
-    let wanted = wanted_jobs(&given.flags(), given.text("prefix"))?;
-    Ok(page(job_page(store, &wanted, cursor(given), limit(given)?).await.map_err(problem)?))
+    let pattern = given.text("prefix").map(|prefix| format!("{prefix}*"));
+    let wanted = wanted_jobs(&given.flags(), pattern.as_deref())?;
+    Ok(page(job_page(store, &wanted, cursor(given), limit(given)?).await?))
 }
 
 /// Returns the page of runs that the parameters select.
 pub(super) async fn runs(store: &Store, given: &GivenParameters) -> Result<Response, ApiProblem> {
     let wanted = wanted_runs(&given.flags(), given.text("job"))?;
-    Ok(page(run_page(store, &wanted, cursor(given), limit(given)?).await.map_err(problem)?))
+    Ok(page(run_page(store, &wanted, cursor(given), limit(given)?).await?))
 }
 
 /// Returns the cursor of the page. An empty text is the cursor of the first page.
@@ -38,15 +39,6 @@ fn limit(given: &GivenParameters) -> Result<usize, ApiProblem> {
     number.ok_or_else(|| {
         ApiProblem::bad_request(format!("limit: found {text}, wanted 1 to {MOST_ITEMS}"))
     })
-}
-
-/// Returns the problem of a page. A cursor of another page is a malformed request.
-fn problem(failure: crate::cli::embedded::CliFailure) -> ApiProblem {
-    let problem = ApiProblem::from(failure);
-    match problem.document()["detail"].as_str() {
-        Some(detail) if detail.starts_with("cursor: ") => ApiProblem::bad_request(detail),
-        _ => problem,
-    }
 }
 
 fn page(page: Page) -> Response {

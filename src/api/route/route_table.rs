@@ -4,6 +4,7 @@ use axum::http::Method;
 
 use super::parameter::ParamKind::{Number, Settings, Switch, Text, Texts};
 use super::parameter::{ParamKind, Parameter};
+use crate::dashboard::PageKind;
 use crate::secrets::tokens::TokenRole;
 
 /// A route of the API.
@@ -56,10 +57,26 @@ pub(in crate::api) enum RouteAction {
     OpenApi,
     /// The link for a browser.
     SignIn,
+    /// A page of the dashboard.
+    Page(PageKind),
+    /// The way to the first page of the dashboard.
+    FirstPage,
+    /// The choices of a reader of pages.
+    Choose,
+    /// A file of the dashboard.
+    Asset,
     /// An answer while this process lives.
     Health,
     /// An answer that says if this node can execute runs.
     Ready,
+}
+
+impl RouteAction {
+    /// Returns true if only browsers use the route. Such a route is refused with a page, and stands
+    /// in no description of the API.
+    pub(in crate::api) fn is_of_browser(self) -> bool {
+        matches!(self, Self::Page(_) | Self::FirstPage | Self::Choose | Self::Asset)
+    }
 }
 
 /// The shape of the answer's document.
@@ -93,6 +110,8 @@ const CURSOR: Parameter = parameter("cursor", "", Text, "the value of next in th
 const TAG: Parameter = parameter("tag", "--tag", Texts, "only with this tag, NAME or NAME=VALUE");
 const TZ: Parameter = parameter("tz", "--tz", Text, "the zone of times without an offset");
 
+const BACK: Parameter = parameter("back", "", Text, "the page to which the form leads back");
+
 macro_rules! route {
     ($method:ident $path:literal $access:expr, $action:expr, [$($parameter:expr),*], $document:literal $shape:ident, $summary:literal) => {
         Route {
@@ -109,8 +128,8 @@ macro_rules! route {
 }
 
 use RouteAction::{
-    AddJob, AddLines, Events, Health, Jobs, Logs, Metrics, OpenApi, Ready, RemoteVerb, Runs,
-    SignIn, Verb,
+    AddJob, AddLines, Asset, Choose, Events, FirstPage, Health, Jobs, Logs, Metrics, OpenApi, Page,
+    Ready, RemoteVerb, Runs, SignIn, Verb,
 };
 
 /// All routes.
@@ -190,6 +209,23 @@ pub(in crate::api) static ROUTES: &[Route] = &[
     route!(GET "/login" RouteAccess::Open, SignIn, [
         parameter("code", "", Text, "the code of the link")
     ], "" Other, "Sign a browser in by a link of schedctl dashboard"),
+    route!(GET "/" VIEWER, FirstPage, [], "" Other, "Lead to the first page of the dashboard"),
+    route!(GET "/jobs" VIEWER, Page(PageKind::Jobs), [
+        parameter("q", "", Text, "only jobs whose names have this part, or match this pattern"),
+        parameter("state", "--state", Text, "only jobs in this state"),
+        parameter("queue", "--queue", Text, "only jobs of this queue"),
+        parameter("source", "--source", Text, "file or api"),
+        parameter("failed", "--failed", Switch, "only jobs whose last run failed"),
+        TAG, CURSOR
+    ], "" Other, "The page of jobs"),
+    route!(GET "/choices" VIEWER, Page(PageKind::Choices), [BACK], "" Other, "The page of the reader's choices"),
+    route!(POST "/choices" VIEWER, Choose, [
+        parameter("zone", "", Text, "own, job or utc"),
+        parameter("own_zone", "", Text, "the zone of the reader"),
+        parameter("theme", "", Text, "system, light or dark"),
+        BACK
+    ], "" Other, "Keep the reader's choices"),
+    route!(GET "/assets/{asset}" RouteAccess::Open, Asset, [], "" Other, "Read a file of the dashboard"),
     route!(GET "/metrics" VIEWER, Metrics, [], "" Other, "Read the figures of this node and of the namespace"),
     route!(GET "/healthz" RouteAccess::Open, Health, [], "" Other, "Whether this process lives"),
     route!(GET "/readyz" RouteAccess::Open, Ready, [], "" Other, "Whether this node can execute runs"),

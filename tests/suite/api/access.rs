@@ -9,7 +9,7 @@ use super::{ApiScene, DEFINING};
 
 /// Each route with the lowest role that may use it, or `define` for the role admin with
 /// `define = true`, or `open`.
-const ROUTES: [(&str, &str, &str); 37] = [
+const ROUTES: [(&str, &str, &str); 42] = [
     ("get", "/healthz", "open"),
     ("get", "/readyz", "open"),
     ("get", "/login", "open"),
@@ -44,6 +44,11 @@ const ROUTES: [(&str, &str, &str); 37] = [
     ("get", "/v1/graph", "viewer"),
     ("get", "/v1/events", "viewer"),
     ("post", "/v1/schedctl", "viewer"),
+    ("get", "/", "viewer"),
+    ("get", "/jobs", "viewer"),
+    ("get", "/choices", "viewer"),
+    ("post", "/choices", "viewer"),
+    ("get", "/assets/{asset}", "open"),
     // A verb of each right, because the route serves all verbs.
     ("post", "/v1/schedctl list", "viewer"),
     ("post", "/v1/schedctl pause", "operator"),
