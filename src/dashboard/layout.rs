@@ -7,7 +7,15 @@ use super::view_choices::{PageTheme, ViewChoices, ZoneChoice};
 use crate::secrets::tokens::TokenRole;
 
 /// The sections of the navigation: the path, and the word.
-const SECTIONS: [(&str, &str); 1] = [("jobs", "Jobs")];
+const SECTIONS: [(&str, &str); 7] = [
+    ("jobs", "Jobs"),
+    ("runs", "Runs"),
+    ("queues", "Queues"),
+    ("groups", "Groups"),
+    ("nodes", "Nodes"),
+    ("doctor", "Doctor"),
+    ("losses", "Data loss"),
+];
 
 /// The frame of a page.
 pub(super) struct Layout<'r> {

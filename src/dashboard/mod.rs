@@ -10,8 +10,9 @@
 //! - `dashboard_view`: the answer to a request, from a snapshot or from a new reading
 //! - `snapshots`: the pages that were made a moment ago, shared by all tabs
 //! - `page_request`, `view_choices`: the request, and the choices of its reader
-//! - `pages`: one file for each page; `documents`: the fields that pages read
-//! - `layout`, `page_text`, `page_clock`, `badge`, `shown_text`, `page_link`: the parts of all pages
+//! - `pages`: one file for each page; `documents`: the fields that pages read; `charts`: drawings
+//! - `layout`, `page_text`, `page_clock`, `badge`, `shown_text`, `shown_output`,
+//!   `page_link`: the parts of all pages
 //! - `assets`: the stylesheet, the scripts and the icon
 //!
 //! # Security
@@ -22,6 +23,7 @@
 
 mod assets;
 mod badge;
+mod charts;
 mod dashboard_view;
 mod documents;
 mod layout;
@@ -31,6 +33,7 @@ mod page_link;
 mod page_request;
 mod page_text;
 mod pages;
+mod shown_output;
 mod shown_text;
 mod snapshots;
 mod view_choices;

@@ -52,9 +52,24 @@ impl PageClock {
         NowTag { at: self.now, zone: self.zone.clone().unwrap_or_else(Zone::utc) }
     }
 
+    /// Returns the time of the page.
+    pub(crate) fn instant(&self) -> UnixMillis {
+        self.now
+    }
+
+    /// Returns the name of the zone in which times are shown. `None` for the zone of each job.
+    pub(crate) fn zone_name(&self) -> Option<String> {
+        self.zone.as_ref().map(|zone| zone.name().as_str().to_owned())
+    }
+
+    /// Returns the time and its distance from now: `Thu 26 Nov 10:00:00, in 5m 10s`.
+    pub(crate) fn show(&self, time: &DocumentTime) -> TimeTag<'_> {
+        TimeTag { clock: self, time: *time, has_distance: true }
+    }
+
     /// Returns the time alone, for a row that has the distance in another cell.
     pub(crate) fn alone(&self, time: &DocumentTime) -> TimeTag<'_> {
-        TimeTag { clock: self, time: *time }
+        TimeTag { clock: self, time: *time, has_distance: false }
     }
 
     /// Returns the distance of a time from now.
@@ -96,11 +111,13 @@ impl PageClock {
 pub(crate) struct TimeTag<'c> {
     clock: &'c PageClock,
     time: DocumentTime,
+    has_distance: bool,
 }
 
 impl fmt::Display for TimeTag<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "<time datetime=\"{}\">{}</time>", self.time.at, self.clock.wall(&self.time))
+        write!(f, "<time datetime=\"{}\">{}</time>", self.time.at, self.clock.wall(&self.time))?;
+        if self.has_distance { write!(f, " {}", self.clock.distance(&self.time)) } else { Ok(()) }
     }
 }
 
@@ -179,8 +196,9 @@ mod tests {
         let clock = clock(ZoneChoice::Utc, None);
         let due = time("2026-10-25T00:05:10.000Z");
         assert_eq!(
-            clock.alone(&due).to_string(),
-            "<time datetime=\"2026-10-25T00:05:10.000Z\">Sun 25 Oct 00:05:10</time>"
+            clock.show(&due).to_string(),
+            "<time datetime=\"2026-10-25T00:05:10.000Z\">Sun 25 Oct 00:05:10</time> \
+             <span class=\"rel\" data-at=\"1792886710000\">in 5m 10s</span>"
         );
         let late = time("2026-10-24T23:59:00.000Z");
         assert!(clock.left(&late).to_string().contains(" data-left>1m late<"));

@@ -16,6 +16,16 @@ pub(crate) fn encoded(text: &str) -> String {
     out
 }
 
+/// Returns the path of the page of a job, without the path before all routes.
+pub(crate) fn job_path(name: &str) -> String {
+    format!("/jobs/{}", encoded(name))
+}
+
+/// Returns the path of the page of a run, without the path before all routes.
+pub(crate) fn run_path(run: &str) -> String {
+    format!("/runs/{}", encoded(run))
+}
+
 /// Returns a query with the parameters that are not empty, such as `?q=a&state=paused`. Returns an
 /// empty text if all are empty.
 pub(crate) fn query(parameters: &[(&str, &str)]) -> String {

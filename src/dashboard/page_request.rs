@@ -8,6 +8,7 @@ use super::page_clock::PageClock;
 use super::page_kind::PageKind;
 use super::view_choices::ViewChoices;
 use crate::cli::embedded::CliFailure;
+use crate::cli::embedded::verb_call::{VerbResult, call_verb};
 use crate::secrets::tokens::TokenRole;
 use crate::store::Store;
 
@@ -17,6 +18,8 @@ pub(crate) struct PageRequest {
     pub(crate) kind: PageKind,
     /// The path and the query, without the path before all routes.
     pub(crate) address: String,
+    /// The job or the run in the path.
+    pub(crate) target: Option<String>,
     /// The parameters in the query, by name. None is empty.
     pub(crate) parameters: Vec<(String, String)>,
     /// The flags of the verb for which these parameters stand.
@@ -51,6 +54,25 @@ impl<'r> PageReading<'r> {
             role: Some(self.request.role),
             choices: &self.request.choices,
             now: Some(self.clock.now()),
+        }
+    }
+
+    /// Returns the document of a verb, as the API answers it to the same caller.
+    pub(super) async fn document<T: DeserializeOwned>(
+        &self,
+        words: &[&str],
+    ) -> Result<T, CliFailure> {
+        let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+        let conceals = self.request.role == TokenRole::Viewer;
+        let VerbResult { document, errors, remarks } =
+            call_verb(self.store, &words, conceals).await?;
+        match (errors.first(), document) {
+            (None, Some(document)) => parsed(document),
+            (Some(error), _) => Err(CliFailure::of_json(error)),
+            (None, None) => {
+                let why = remarks.into_iter().next();
+                Err(CliFailure::Failed(why.unwrap_or_else(|| "the verb had no result".to_owned())))
+            }
         }
     }
 }

@@ -26,6 +26,11 @@ impl ShownText {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Returns the word with blanks for its underscores, such as `timed out`.
+    pub(crate) fn in_words(&self) -> String {
+        self.0.replace('_', " ")
+    }
 }
 
 impl fmt::Display for ShownText {
@@ -50,5 +55,6 @@ mod tests {
         assert_eq!(text.as_str(), "a\\u{202e}b\\u{1b}[31m\\nc");
         let long = ShownText::new(&"ä".repeat(1_000_000));
         assert!(long.as_str().ends_with("ä ... (cut)") && long.as_str().len() < 2_100);
+        assert_eq!(ShownText::new("timed_out").in_words(), "timed out");
     }
 }

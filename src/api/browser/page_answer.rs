@@ -19,12 +19,12 @@ pub(in crate::api) async fn page(
     store: &Store,
     parts: &Parts,
     caller: &Caller,
-    kind: PageKind,
+    (kind, target): (PageKind, Option<String>),
     (parameters, flags): (Vec<(String, String)>, Vec<String>),
 ) -> Result<Response, ApiProblem> {
     let PageReader { address, choices } = PageReader::new(&state.config.base_path, parts);
     let role = caller.role;
-    let request = PageRequest { kind, address, parameters, flags, role, choices };
+    let request = PageRequest { kind, address, target, parameters, flags, role, choices };
     let known = parts.headers.get(header::IF_NONE_MATCH).and_then(|etag| etag.to_str().ok());
     let response = match state.dashboard.answer(store, &request, known).await? {
         PageAnswer::Unchanged(snapshot) => {

@@ -127,7 +127,7 @@ async fn read(
         RouteAction::Page(kind) => {
             let caller = caller.ok_or_else(ApiProblem::no_route)?;
             let given = (given.pairs(), given.flags());
-            browser::page(state, store, parts, caller, kind, given).await
+            browser::page(state, store, parts, caller, (kind, target), given).await
         }
         RouteAction::FirstPage => Ok(first_page(state)),
         RouteAction::Asset => browser::asset(&target.unwrap_or_default()),

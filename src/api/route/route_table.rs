@@ -218,6 +218,25 @@ pub(in crate::api) static ROUTES: &[Route] = &[
         parameter("failed", "--failed", Switch, "only jobs whose last run failed"),
         TAG, CURSOR
     ], "" Other, "The page of jobs"),
+    route!(GET "/jobs/{job}" VIEWER, Page(PageKind::Job), [
+        parameter("at", "", Text, "the time to explain")
+    ], "" Other, "The page of a job"),
+    route!(GET "/runs" VIEWER, Page(PageKind::Runs), [
+        parameter("job", "", Text, "only runs of this job, its open runs first"),
+        parameter("state", "--state", Text, "only runs in these states, separated by commas"),
+        parameter("since", "--since", Text, "only runs that ended at this time or later"),
+        parameter("until", "--until", Text, "only runs that ended before this time"),
+        parameter("dead", "--dead", Switch, "only dead letters"),
+        TAG, CURSOR
+    ], "" Other, "The page of runs"),
+    route!(GET "/runs/{run}" VIEWER, Page(PageKind::Run), [
+        parameter("attempt", "--attempt", Number, "the attempt whose output is shown (the last)")
+    ], "" Other, "The page of a run"),
+    route!(GET "/queues" VIEWER, Page(PageKind::Queues), [], "" Other, "The page of queues"),
+    route!(GET "/groups" VIEWER, Page(PageKind::Groups), [], "" Other, "The page of groups"),
+    route!(GET "/nodes" VIEWER, Page(PageKind::Nodes), [], "" Other, "The page of nodes"),
+    route!(GET "/doctor" VIEWER, Page(PageKind::Doctor), [], "" Other, "The page of the report of doctor"),
+    route!(GET "/losses" VIEWER, Page(PageKind::Losses), [], "" Other, "The page of data losses"),
     route!(GET "/choices" VIEWER, Page(PageKind::Choices), [BACK], "" Other, "The page of the reader's choices"),
     route!(POST "/choices" VIEWER, Choose, [
         parameter("zone", "", Text, "own, job or utc"),

@@ -9,7 +9,7 @@ use super::{ApiScene, DEFINING};
 
 /// Each route with the lowest role that may use it, or `define` for the role admin with
 /// `define = true`, or `open`.
-const ROUTES: [(&str, &str, &str); 42] = [
+const ROUTES: [(&str, &str, &str); 50] = [
     ("get", "/healthz", "open"),
     ("get", "/readyz", "open"),
     ("get", "/login", "open"),
@@ -46,6 +46,14 @@ const ROUTES: [(&str, &str, &str); 42] = [
     ("post", "/v1/schedctl", "viewer"),
     ("get", "/", "viewer"),
     ("get", "/jobs", "viewer"),
+    ("get", "/jobs/{job}", "viewer"),
+    ("get", "/runs", "viewer"),
+    ("get", "/runs/{run}", "viewer"),
+    ("get", "/queues", "viewer"),
+    ("get", "/groups", "viewer"),
+    ("get", "/nodes", "viewer"),
+    ("get", "/doctor", "viewer"),
+    ("get", "/losses", "viewer"),
     ("get", "/choices", "viewer"),
     ("post", "/choices", "viewer"),
     ("get", "/assets/{asset}", "open"),

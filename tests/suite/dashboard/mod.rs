@@ -1,5 +1,6 @@
 //! The dashboard from outside: a real schedd on a real Redis, and requests as a browser sends them.
 
+mod job_and_run;
 mod pages;
 mod signing_in;
 mod snapshots;

@@ -8,9 +8,11 @@ use serde_json::json;
 
 use super::{checked, links, open, page};
 use crate::api::{ApiScene, DEFINING};
+use crate::support::wait::{LONG, until};
 
 /// The pages that the navigation leads to.
-const SECTIONS: [&str; 1] = ["/jobs"];
+const SECTIONS: [&str; 7] =
+    ["/jobs", "/runs", "/queues", "/groups", "/nodes", "/doctor", "/losses"];
 
 #[test]
 fn each_page_is_whole_without_a_job_and_names_the_next_command() {
@@ -21,7 +23,14 @@ fn each_page_is_whole_without_a_job_and_names_the_next_command() {
             assert!(html.contains(&format!("Signed in as {caller}.")), "{html}");
         }
     }
-    assert!(page(&scene, "viewer", "/jobs").contains("schedctl add hello"));
+    for (path, command) in [
+        ("/jobs", "schedctl add hello"),
+        ("/runs", "schedctl add hello"),
+        ("/groups", "[groups.nightly]"),
+        ("/losses", "schedctl doctor"),
+    ] {
+        assert!(page(&scene, "viewer", path).contains(command), "{path}");
+    }
 }
 
 #[test]
@@ -106,7 +115,16 @@ fn texts_of_others_are_only_text() {
 #[test]
 fn every_link_of_every_page_leads_somewhere_also_behind_a_path() {
     for (settings, base) in [("", ""), ("base_path = \"/ops/schedd\"", "/ops/schedd")] {
-        let scene = ApiScene::start(settings, "[jobs.a]\nevery = \"1h\"\nshell = \"true\"\n");
+        let jobs = "[groups.g]\nmode = \"exclusive\"\n[queues.mail]\n\
+            [jobs.a]\nevery = \"1h\"\nshell = \"false\"\nqueue = \"mail\"\ngroup = \"g\"\n\
+            [jobs.b]\nafter_failed = [\"a\"]\nshell = \"true\"\n";
+        let scene = ApiScene::start(settings, jobs);
+        let api = format!("{base}/v1");
+        scene.post("operator", &format!("{api}/jobs/a/run"), "").of(200);
+        until("the run of a has failed", LONG, || {
+            let runs = scene.get("viewer", &format!("{api}/runs?job=a&state=failed")).of(200);
+            (runs["items"].as_array().unwrap().len() == 1).then_some(())
+        });
         let mut to_visit: Vec<String> = vec![format!("{base}/jobs")];
         let mut visited = BTreeSet::new();
         while let Some(path) = to_visit.pop() {
@@ -115,12 +133,12 @@ fn every_link_of_every_page_leads_somewhere_also_behind_a_path() {
             }
             assert!(path.starts_with(&format!("{base}/")), "{path} is not below {base}/");
             let answer = open(&scene, "viewer", &path);
-            assert!([200, 303].contains(&answer.status), "{path}: {answer:?}");
+            assert!([200, 303].contains(&answer.status), "{path}: {}", answer.text());
             if answer.head.contains("text/html") {
                 to_visit.extend(links(&checked(&path, &answer)));
             }
         }
-        assert!(visited.len() >= 5, "{visited:?}");
+        assert!(visited.len() >= 20, "{visited:?}");
         if !base.is_empty() {
             assert_eq!(open(&scene, "viewer", base).status, 303);
             assert_eq!(open(&scene, "viewer", "/jobs").status, 404);
