@@ -65,11 +65,11 @@ impl Layout<'_> {
     }
 
     /// Returns the choices of the zone: the word of the form, the label, and if it is chosen.
-    pub(super) fn zones(&self) -> Vec<(&'static str, String, bool)> {
+    pub(super) fn zones(&self) -> Vec<(&'static str, &'static str, bool)> {
         let label = |choice| match choice {
-            ZoneChoice::Own => self.choices.own_zone.clone().unwrap_or_else(|| "Yours".to_owned()),
-            ZoneChoice::Job => "Job's".to_owned(),
-            ZoneChoice::Utc => "UTC".to_owned(),
+            ZoneChoice::Own => "Yours",
+            ZoneChoice::Job => "Job's",
+            ZoneChoice::Utc => "UTC",
         };
         ZoneChoice::ALL
             .into_iter()

@@ -1,6 +1,7 @@
 //! Times on pages: the wall clock in the zone of the reader's choice, with the distance from now.
 
 use std::fmt;
+use std::time::Duration;
 
 use jiff::fmt::temporal::Pieces;
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
@@ -132,13 +133,15 @@ pub(crate) struct DistanceTag {
 impl fmt::Display for DistanceTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (at, now) = (self.at, self.now);
+        // Parts of a second are gone before the page is read.
+        let words = |length: Duration| span(length.max(Duration::from_secs(1)));
         let kind = if self.is_left { " data-left" } else { "" };
         write!(f, "<span class=\"rel\" data-at=\"{}\"{kind}>", at.as_i64())?;
         match (at >= now, self.is_left) {
-            (true, true) => write!(f, "{}", span(at.since(now)))?,
-            (true, false) => write!(f, "in {}", span(at.since(now)))?,
-            (false, true) => write!(f, "{} late", span(now.since(at)))?,
-            (false, false) => write!(f, "{} ago", span(now.since(at)))?,
+            (true, true) => write!(f, "{}", words(at.since(now)))?,
+            (true, false) => write!(f, "in {}", words(at.since(now)))?,
+            (false, true) => write!(f, "{} late", words(now.since(at)))?,
+            (false, false) => write!(f, "{} ago", words(now.since(at)))?,
         }
         f.write_str("</span>")
     }

@@ -157,9 +157,11 @@ function nameZone() {
   return true;
 }
 
-if (document.getElementById('sign-in')) {
-  // A link on another site sends no cookie with the first request, but this one does.
-  fetch(location.href, { cache: 'no-store' }).then((answer) => answer.ok && location.replace(location.href), () => {});
+const signIn = document.getElementById('sign-in');
+if (signIn) {
+  // A link on another site sends no cookie with the first request, but this request does.
+  const { wanted } = signIn.dataset;
+  fetch(wanted, { cache: 'no-store' }).then((answer) => answer.ok && location.replace(wanted), () => {});
 } else if (regions(document).length > 0) {
   for (const region of regions(document)) sent.set(region.id, steady(region));
   setClock(document);

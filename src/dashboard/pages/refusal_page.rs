@@ -12,7 +12,10 @@ use crate::dashboard::view_choices::ViewChoices;
 #[template(path = "sign_in.html")]
 struct SignInPage<'r> {
     layout: Layout<'r>,
-    detail: ShownText,
+    /// The page that the reader wanted.
+    wanted: &'r str,
+    /// The reason why a link did not sign the reader in. `None` if no link was used.
+    detail: Option<ShownText>,
 }
 
 #[derive(Template)]
@@ -36,7 +39,9 @@ pub(in crate::dashboard) fn refusal(
     let layout = Layout { base, address, section: "", role: None, choices, now: None };
     let detail = ShownText::new(detail);
     if status == 401 {
-        return page_text(&SignInPage { layout, detail });
+        let is_link = address.starts_with("/login");
+        let wanted = if is_link { "/" } else { address };
+        return page_text(&SignInPage { layout, wanted, detail: is_link.then_some(detail) });
     }
     page_text(&RefusalPage { layout, status, title, detail })
 }

@@ -28,7 +28,7 @@ fn a_job_shows_its_rules_its_next_times_its_runs_and_its_audit_log() {
     let html = page(&scene, "viewer", "/jobs/night");
     for wanted in [
         "<dt>timeout</dt><dd>7m</dd>",
-        "<span class=\"dim\">default</span>",
+        "<span class=\"chip\">default</span>",
         "<code>30 2 25 10 *</code> in Europe/Berlin",
         "file of n1",
         "schedctl run night",
