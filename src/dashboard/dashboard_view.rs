@@ -40,7 +40,7 @@ impl DashboardView {
         request: &PageRequest,
         known: Option<&str>,
     ) -> Result<PageAnswer, CliFailure> {
-        let snapshot = self.snapshots.of(request, self.make(store, request)).await?;
+        let snapshot = self.snapshots.of(request, Box::pin(self.make(store, request))).await?;
         let is_known = known.is_some_and(|known| known == snapshot.etag);
         Ok(if is_known { PageAnswer::Unchanged(snapshot) } else { PageAnswer::Page(snapshot) })
     }

@@ -59,8 +59,8 @@ mod tests {
         assert_eq!(output.head, "a\\u{1b}[2J\n\tb\\u{202e}c\n");
         let long = ShownOutput::new(&"ä".repeat(1_000_000));
         assert!(long.head.ends_with("ä ... (1999000 bytes more)\n") && long.head.len() < 1_100);
-        let text: String = (0..1_000).map(|number| format!("{number}\n")).collect();
-        let many = ShownOutput::new(&text);
+        let lines: Vec<String> = (0..1_000).map(|number| number.to_string()).collect();
+        let many = ShownOutput::new(&lines.join("\n"));
         assert!(many.head.ends_with("\n99\n") && many.tail.starts_with("900\n"));
         assert_eq!(many.left_out, 800);
         assert!(ShownOutput::new("").is_empty());

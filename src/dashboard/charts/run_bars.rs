@@ -8,12 +8,14 @@ const HEIGHT: u64 = 72;
 /// The height of the shortest bar, which also stands for a run without a duration.
 const LEAST: u64 = 4;
 /// The width of a bar with the gap behind it.
-pub(in crate::dashboard) const STEP: usize = 12;
+const STEP: usize = 12;
 /// The number of bars for which the drawing has room.
 pub(in crate::dashboard) const MOST_BARS: usize = 60;
 
 /// The bars of a job's runs.
 pub(in crate::dashboard) struct RunBars {
+    pub(in crate::dashboard) width: usize,
+    pub(in crate::dashboard) height: u64,
     pub(in crate::dashboard) bars: Vec<RunBar>,
     /// The longest duration.
     pub(in crate::dashboard) longest: Option<String>,
@@ -67,15 +69,12 @@ impl RunBars {
             }
         };
         Self {
+            width: MOST_BARS * STEP,
+            height: HEIGHT,
             bars: shown.iter().rev().enumerate().map(bar).collect(),
             longest: longest.map(millis),
             late: Spread::of(ended().filter_map(|run| run.late_ms)),
             took: Spread::of(ended().filter_map(|run| run.duration_ms)),
         }
-    }
-
-    /// Returns the size of the drawing.
-    pub(in crate::dashboard) fn size(&self) -> (usize, u64) {
-        (MOST_BARS * STEP, HEIGHT)
     }
 }

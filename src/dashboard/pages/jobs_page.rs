@@ -79,7 +79,7 @@ impl<'r> JobFilter<'r> {
 }
 
 impl JobsPage<'_> {
-    fn states(&self) -> &'static [&'static str] {
+    fn states() -> &'static [&'static str] {
         &STATES
     }
 }

@@ -59,7 +59,7 @@ impl Explanations {
 
 impl OneJobPage<'_> {
     /// Returns the path of the page of another job.
-    fn job_path(&self, name: &ShownText) -> String {
+    fn job_path(name: &ShownText) -> String {
         job_path(name.as_str())
     }
 

@@ -73,7 +73,7 @@ impl<'r> RunsFilter<'r> {
 }
 
 impl RunsPage<'_> {
-    fn states(&self) -> &'static [&'static str] {
+    fn states() -> &'static [&'static str] {
         &STATES
     }
 }
