@@ -7,6 +7,7 @@
 //! | layer | folder | contains |
 //! | --- | --- | --- |
 //! | 4 | [`api`] | the HTTP API of a node, on top of the verbs |
+//! | 4 | [`dashboard`] | the pages of a node for browsers, made from the documents of the API |
 //! | 4 | [`cli`] | the verbs of `schedctl` |
 //! | 4 | [`daemon`] | the process `schedd` from start to stop: arguments, file, Redis, signals |
 //! | 3 | [`engine`] | the loops of a node, and the operations on jobs |
@@ -140,6 +141,7 @@ pub mod api;
 pub mod cli;
 pub mod config;
 pub mod daemon;
+pub mod dashboard;
 pub mod domain;
 pub mod engine;
 pub mod executor;

@@ -195,6 +195,8 @@ impl From<CliFailure> for ApiProblem {
         match &failure {
             CliFailure::Keys(problems) => Self::of_keys(problems),
             CliFailure::Input(error) => Self::of_input(error),
+            // A cursor of another list is a malformed request.
+            CliFailure::Invalid(text) if text.starts_with("cursor: ") => Self::bad_request(text),
             _ => Self::of_error(&failure.json()),
         }
     }

@@ -17,6 +17,7 @@ use super::metrics::NamespaceReader;
 use super::router::PresentRoutes;
 use super::stream::EventHub;
 use crate::config::ApiConfig;
+use crate::dashboard::DashboardView;
 use crate::domain::time::zone::Zone;
 use crate::engine::StatusView;
 use crate::secrets::tokens::{TokenFile, TokenLocation};
@@ -92,6 +93,7 @@ impl ApiServer {
             changes: self.changes.clone(),
             events: EventHub::new(),
             namespace: NamespaceReader::default(),
+            dashboard: DashboardView::new(&self.config.base_path),
         }));
     }
 

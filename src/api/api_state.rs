@@ -10,6 +10,7 @@ use super::auth::BrowserSessions;
 use super::metrics::NamespaceReader;
 use super::stream::EventHub;
 use crate::config::ApiConfig;
+use crate::dashboard::DashboardView;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 use crate::engine::StatusView;
@@ -43,6 +44,7 @@ pub(super) struct ApiState {
     pub(super) events: EventHub,
     /// The figures of the whole namespace for `/metrics`.
     pub(super) namespace: NamespaceReader,
+    pub(super) dashboard: DashboardView,
 }
 
 /// Returns the time by the clock of this host, by which tokens and sessions end.

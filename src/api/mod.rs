@@ -10,6 +10,7 @@
 //!   limits of each connection
 //! - `router`: the routes as a service, also before the node is in Redis; `auth`: who sends a request, and what the sender may do
 //! - `route`: the table, the parameters, and the answer of each route; `api_problem`: error documents
+//! - `browser`: the pages of [`crate::dashboard`], and refusals as pages
 //! - `stream`: answers that go on: added lines, logs, events
 //! - `metrics`: figures for Prometheus
 //! - `openapi`: the description of all routes, made from the table and `docs/json.md`
@@ -18,6 +19,7 @@ mod api_problem;
 mod api_server;
 mod api_state;
 mod auth;
+mod browser;
 mod connections;
 mod health;
 mod listener;

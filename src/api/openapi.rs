@@ -22,7 +22,7 @@ pub(super) fn document() -> &'static Value {
 
 fn build() -> Value {
     let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
-    for route in ROUTES {
+    for route in ROUTES.iter().filter(|route| is_described(route)) {
         let method = route.method.as_str().to_ascii_lowercase();
         paths.entry(route.path).or_default().insert(method, operation(route));
     }
@@ -40,6 +40,11 @@ fn build() -> Value {
             "schemas": schemas(),
         },
     })
+}
+
+/// Returns true if the description has the route. Pages are for browsers only.
+fn is_described(route: &Route) -> bool {
+    !route.action.is_of_browser()
 }
 
 fn operation(route: &Route) -> Value {
@@ -312,7 +317,7 @@ mod tests {
     fn each_route_is_described_and_each_document_that_it_names_has_a_schema() {
         let document = document();
         let schemas = document["components"]["schemas"].as_object().unwrap();
-        for route in ROUTES {
+        for route in ROUTES.iter().filter(|route| is_described(route)) {
             let operation =
                 &document["paths"][route.path][route.method.as_str().to_ascii_lowercase()];
             assert!(operation["summary"].is_string(), "{route:?}");

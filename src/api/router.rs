@@ -12,6 +12,7 @@ use axum::routing::{MethodFilter, MethodRouter, get, on};
 
 use super::api_problem::ApiProblem;
 use super::api_state::ApiState;
+use super::browser::PageReader;
 use super::health;
 use super::route::{ROUTES, Route, answer};
 
@@ -57,16 +58,17 @@ fn router(state: &Arc<ApiState>) -> Router {
             Method::DELETE => MethodFilter::DELETE,
             _ => MethodFilter::GET,
         };
-        let state = state.clone();
+        let shared = state.clone();
         let method: MethodRouter<(), Infallible> =
-            on(filter, move |request: Request| answer(state.clone(), route, request));
+            on(filter, move |request: Request| answer(shared.clone(), route, request));
         for path in paths_of(route) {
             routes = routes.route(path, method.clone());
         }
     }
     let base = state.config.base_path.clone();
+    let shared = state.clone();
     below(&base, routes)
-        .fallback(|| async { ApiProblem::no_route() })
+        .fallback(move |request: Request| async move { no_route(&shared, request) })
         .method_not_allowed_fallback(move |method: Method, uri: Uri| {
             let path = uri.path().strip_prefix(&base).unwrap_or_default();
             std::future::ready(wrong_method(&method, path))
@@ -74,8 +76,20 @@ fn router(state: &Arc<ApiState>) -> Router {
         .layer(axum::middleware::map_response(finished))
 }
 
+/// Returns `routes` below the path `base`. The first page also answers without a slash at its end.
 fn below(base: &str, routes: Router) -> Router {
     if base.is_empty() { routes } else { Router::new().nest(base, routes) }
+}
+
+/// Returns the answer for a path that no route has: a page for a browser, unless it asks the API.
+fn no_route(state: &ApiState, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    let base = state.config.base_path.as_str();
+    let problem = ApiProblem::no_route();
+    match PageReader::of_browser(base, &parts).filter(|reader| !reader.asks_api()) {
+        Some(reader) => reader.refusal(&state.dashboard, problem),
+        None => problem.into_response(),
+    }
 }
 
 /// Returns the paths of a route: its own, and each path of other routes that has its form, such as

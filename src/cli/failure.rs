@@ -88,6 +88,19 @@ impl CliFailure {
         error_json(&self.lines().join("\n"), Some((self.code(), kind)))
     }
 
+    /// Returns the failure for the JSON object of an error of a verb.
+    pub(crate) fn of_json(error: &Value) -> Self {
+        let text = error["error"].as_str().unwrap_or("the verb failed").to_owned();
+        match error["kind"].as_str() {
+            Some("invalid") => Self::Invalid(text),
+            Some("not_found") => Self::NotFound(text),
+            Some("conflict") => Self::Conflict(text),
+            Some("unreachable") => Self::Unreachable(text),
+            Some("config") => Self::Config(text.lines().map(str::to_owned).collect()),
+            _ => Self::Failed(text),
+        }
+    }
+
     /// Returns the failure for `text`, the value of the flag `flag`, which is not a valid time.
     pub(crate) fn at_time(flag: &str, text: &str, error: &InstantError) -> Self {
         Self::Pointed {

@@ -8,6 +8,7 @@
 mod api;
 mod avoided_words;
 mod cli;
+mod dashboard;
 mod docs;
 mod doctor;
 mod fuzzed;

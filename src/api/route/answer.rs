@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::{FromRequestParts as _, RawPathParams, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -17,6 +18,7 @@ use super::{bulk_lines, idempotent, logs_route, pages, remote_route, request_bod
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::{ApiState, MOST_LINE_REQUESTS};
 use crate::api::auth::{Caller, check_host, check_origin, identify, permit_define, sign_in};
+use crate::api::browser::{self, PageReader};
 use crate::api::{health, metrics, openapi, stream};
 use crate::secrets::tokens::TokenRole;
 use crate::store::Store;
@@ -28,13 +30,20 @@ pub(in crate::api) async fn answer(
     request: Request,
 ) -> Response {
     let changes = state.changes.clone();
+    let is_read = route.method == Method::GET;
     let answer = async move {
-        match Box::pin(try_answer(&state, route, request)).await {
-            Ok(response) => response,
-            Err(problem) => problem.into_response(),
+        let (parts, body) = request.into_parts();
+        let is_of_browser = route.action.is_of_browser() || route.action == RouteAction::SignIn;
+        let base = state.config.base_path.as_str();
+        let reader = Some(&parts).filter(|_| is_of_browser);
+        let reader = reader.and_then(|parts| PageReader::of_browser(base, parts));
+        match (Box::pin(try_answer(&state, route, parts, body)).await, reader) {
+            (Ok(response), _) => response,
+            (Err(problem), Some(reader)) => reader.refusal(&state.dashboard, problem),
+            (Err(problem), None) => problem.into_response(),
         }
     };
-    if route.method == Method::GET {
+    if is_read {
         return answer.await;
     }
     changes.spawn(answer).await.unwrap_or_else(|error| {
@@ -46,9 +55,9 @@ pub(in crate::api) async fn answer(
 async fn try_answer(
     state: &ApiState,
     route: &'static Route,
-    request: Request,
+    mut parts: Parts,
+    body: Body,
 ) -> Result<Response, ApiProblem> {
-    let (mut parts, body) = request.into_parts();
     check_head(&parts)?;
     if !matches!(route.action, RouteAction::Health | RouteAction::Ready) {
         check_host(state, &parts)?;
@@ -76,8 +85,13 @@ async fn try_answer(
             _ => remote_route::run_verb(state, store, &caller, lines, place).await,
         };
     }
+    if route.action == RouteAction::Choose {
+        let form = request_body::whole_text(&parts.headers, body, request_body::FORM).await?;
+        let given = GivenParameters::of_form(route, &form.unwrap_or_default())?;
+        return Ok(browser::choose(&state.config.base_path, &given.pairs()));
+    }
     refuse_query(&parts.uri)?;
-    let text = request_body::json_text(&parts.headers, body).await?;
+    let text = request_body::whole_text(&parts.headers, body, request_body::JSON).await?;
     let work = Box::pin(async {
         let answer = change(state, route, &store, target, &parts.headers, text.as_deref()).await;
         answer.map_err(|problem| in_words_of(route.parameters, problem))
@@ -139,12 +153,26 @@ async fn answer_without_body(
         RouteAction::Metrics => metrics::metrics(state).await,
         RouteAction::OpenApi => Ok(json_response(StatusCode::OK, openapi::document())),
         RouteAction::SignIn => sign_in(state, parts, given.text("code")).await,
+        RouteAction::Page(kind) => {
+            let caller = caller.ok_or_else(ApiProblem::no_route)?;
+            let given = (given.pairs(), given.flags());
+            browser::page(state, store, parts, caller, (kind, target), given).await
+        }
+        RouteAction::FirstPage => Ok(first_page(state)),
+        RouteAction::Asset => browser::asset(&target.unwrap_or_default()),
         RouteAction::Health => Ok(health::alive()),
         RouteAction::Ready => Ok(health::ready(state).await),
-        RouteAction::AddJob | RouteAction::AddLines | RouteAction::RemoteVerb => {
-            Err(ApiProblem::no_route())
-        }
+        RouteAction::AddJob
+        | RouteAction::AddLines
+        | RouteAction::RemoteVerb
+        | RouteAction::Choose => Err(ApiProblem::no_route()),
     }
+}
+
+/// Returns the answer that leads from `/` to the first page of the dashboard.
+fn first_page(state: &ApiState) -> Response {
+    let place = format!("{}/jobs", state.config.base_path);
+    (StatusCode::SEE_OTHER, [(header::LOCATION, place)]).into_response()
 }
 
 /// Fails (414, 431) if the head of the request is too large. The connection itself has wider limits,

@@ -20,13 +20,25 @@ impl GivenParameters {
     /// Returns the parameters in the query of `uri`. Fails (400) for an unknown parameter, and (422)
     /// for faulty values.
     pub(super) fn of_query(route: &'static Route, uri: &Uri) -> Result<Self, ApiProblem> {
+        Self::of_text(route, uri.query().unwrap_or_default())
+    }
+
+    /// Returns the parameters in the fields of a form. Fails (400) as [`GivenParameters::of_query`] does.
+    pub(super) fn of_form(route: &'static Route, form: &[u8]) -> Result<Self, ApiProblem> {
+        Self::of_text(route, &String::from_utf8_lossy(form).replace('#', "%23"))
+    }
+
+    fn of_text(route: &'static Route, text: &str) -> Result<Self, ApiProblem> {
         let mut given = Self::default();
-        for (name, text) in
-            reqwest::Url::parse(&format!("http://h/?{}", uri.query().unwrap_or_default()))
-                .map_err(|_| ApiProblem::bad_request("the query cannot be read"))?
-                .query_pairs()
+        for (name, text) in reqwest::Url::parse(&format!("http://h/?{text}"))
+            .map_err(|_| ApiProblem::bad_request("the query cannot be read"))?
+            .query_pairs()
         {
             let parameter = parameter_of(route, &name)?;
+            // The form of a page sends an empty text for a field that is left out.
+            if text.is_empty() && route.action.is_of_browser() {
+                continue;
+            }
             let text = match (parameter.kind, &*text) {
                 (ParamKind::Switch, "1" | "true" | "") => "true".to_owned(),
                 (ParamKind::Switch, "0" | "false") => continue,
@@ -127,6 +139,14 @@ impl GivenParameters {
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         let (_, texts) = self.texts.iter().find(|(parameter, _)| parameter.name == name)?;
         texts.first().map(String::as_str)
+    }
+
+    /// Returns all parameters with their values.
+    pub(super) fn pairs(&self) -> Vec<(String, String)> {
+        let pairs = self.texts.iter().flat_map(|(parameter, texts)| {
+            texts.iter().map(|text| (parameter.name.to_owned(), text.clone()))
+        });
+        pairs.collect()
     }
 
     /// Returns the flags of the verb.

@@ -16,14 +16,15 @@ const ITEMS: usize = 50;
 
 /// Returns the page of jobs that the parameters select.
 pub(super) async fn jobs(store: &Store, given: &GivenParameters) -> Result<Response, ApiProblem> {
-    let wanted = wanted_jobs(&given.flags(), given.text("prefix"))?;
-    Ok(page(job_page(store, &wanted, cursor(given), limit(given)).await.map_err(problem)?))
+    let pattern = given.text("prefix").map(|prefix| format!("{prefix}*"));
+    let wanted = wanted_jobs(&given.flags(), pattern.as_deref())?;
+    Ok(page(job_page(store, &wanted, cursor(given), limit(given)).await?))
 }
 
 /// Returns the page of runs that the parameters select.
 pub(super) async fn runs(store: &Store, given: &GivenParameters) -> Result<Response, ApiProblem> {
     let wanted = wanted_runs(&given.flags(), given.text("job"))?;
-    Ok(page(run_page(store, &wanted, cursor(given), limit(given)).await.map_err(problem)?))
+    Ok(page(run_page(store, &wanted, cursor(given), limit(given)).await?))
 }
 
 /// Returns the cursor of the page. An empty text is the cursor of the first page.
@@ -33,15 +34,6 @@ fn cursor(given: &GivenParameters) -> Option<&str> {
 
 fn limit(given: &GivenParameters) -> usize {
     given.text("limit").and_then(|text| text.parse().ok()).unwrap_or(ITEMS)
-}
-
-/// Returns the problem of a page. A cursor of another page is a malformed request.
-fn problem(failure: crate::cli::embedded::CliFailure) -> ApiProblem {
-    let problem = ApiProblem::from(failure);
-    match problem.document()["detail"].as_str() {
-        Some(detail) if detail.starts_with("cursor: ") => ApiProblem::bad_request(detail),
-        _ => problem,
-    }
 }
 
 fn page(page: Page) -> Response {

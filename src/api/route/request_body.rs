@@ -11,23 +11,29 @@ use serde_json::Value;
 use crate::api::api_problem::ApiProblem;
 use crate::config::json_fault;
 
-/// The maximum size of a JSON body.
+/// The maximum size of a JSON body, and of a form.
 pub(super) const MOST_BYTES: usize = 1024 * 1024;
 /// The maximum size of a body of lines.
 pub(super) const MOST_LINE_BYTES: u64 = 64 * 1024 * 1024;
 /// The message for a body of lines that is too large.
 const TOO_MANY_LINES: &str = "found a body of more than 64 MiB, wanted at most 64 MiB";
-/// The time within which a whole JSON body must arrive.
+/// The time within which a JSON body or a form must arrive.
 const JSON_TIME: Duration = Duration::from_secs(30);
 /// The time within which each next part of a body of lines must arrive.
 const LINE_PAUSE: Duration = Duration::from_secs(30);
 /// The time within which a whole body of lines must arrive.
 const LINE_TIME: Duration = Duration::from_secs(600);
 
-/// Returns the text of a JSON body, or `None` if there is no body.
-pub(super) async fn json_text(
+/// The content type of a JSON body.
+pub(super) const JSON: &str = "application/json";
+/// The content type of the form of a page.
+pub(super) const FORM: &str = "application/x-www-form-urlencoded";
+
+/// Returns the text of a body with the content type `wanted`, or `None` if there is no body.
+pub(super) async fn whole_text(
     headers: &HeaderMap,
     body: Body,
+    wanted: &str,
 ) -> Result<Option<Vec<u8>>, ApiProblem> {
     let bytes = tokio::time::timeout(JSON_TIME, whole(body)).await.map_err(|_| {
         let detail = "the body did not arrive within 30 s";
@@ -36,7 +42,7 @@ pub(super) async fn json_text(
     if bytes.is_empty() {
         return Ok(None);
     }
-    check_type(headers, &["application/json"])?;
+    check_type(headers, &[wanted])?;
     Ok(Some(bytes))
 }
 
@@ -76,7 +82,7 @@ pub(super) fn lines(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<impl Stream<Item = io::Result<Bytes>> + Send + 'static, ApiProblem> {
-    check_type(headers, &["application/x-ndjson", "application/jsonl", "application/json"])?;
+    check_type(headers, &["application/x-ndjson", "application/jsonl", JSON])?;
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     if length.and_then(|text| text.parse().ok()).is_some_and(|length: u64| length > MOST_LINE_BYTES)
     {

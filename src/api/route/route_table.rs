@@ -4,6 +4,7 @@ use axum::http::Method;
 
 use super::parameter::ParamKind::{Number, Settings, Switch, Tags, Text, Time, Word, Words};
 use super::parameter::{ParamKind, Parameter};
+use crate::dashboard::PageKind;
 use crate::secrets::tokens::TokenRole;
 
 /// A route of the API.
@@ -67,10 +68,26 @@ pub(in crate::api) enum RouteAction {
     OpenApi,
     /// The link for a browser.
     SignIn,
+    /// A page of the dashboard.
+    Page(PageKind),
+    /// The way to the first page of the dashboard.
+    FirstPage,
+    /// The choices of a reader of pages.
+    Choose,
+    /// A file of the dashboard.
+    Asset,
     /// An answer while this process lives.
     Health,
     /// An answer that says if this node can execute runs.
     Ready,
+}
+
+impl RouteAction {
+    /// Returns true if only browsers use the route. Such a route is refused with a page, and stands
+    /// in no description of the API.
+    pub(in crate::api) fn is_of_browser(self) -> bool {
+        matches!(self, Self::Page(_) | Self::FirstPage | Self::Choose | Self::Asset)
+    }
 }
 
 /// The shape of the answer's document.
@@ -124,6 +141,8 @@ pub(in crate::api) const JOB_KEYS: &[Parameter] = &[
     ALLOW_PAST,
 ];
 
+const BACK: Parameter = parameter("back", "", Text, "the page to which the form leads back");
+
 macro_rules! route {
     ($method:ident $path:literal $access:expr, $action:expr, [$($parameter:expr),*], $document:literal $shape:ident, $summary:literal) => {
         route!($method $path $access, $action, &[$($parameter),*], $document $shape, $summary)
@@ -143,8 +162,8 @@ macro_rules! route {
 }
 
 use RouteAction::{
-    AddJob, AddLines, Events, Health, Jobs, Logs, Metrics, OpenApi, Ready, RemoteVerb, Runs,
-    SignIn, Verb,
+    AddJob, AddLines, Asset, Choose, Events, FirstPage, Health, Jobs, Logs, Metrics, OpenApi, Page,
+    Ready, RemoteVerb, Runs, SignIn, Verb,
 };
 
 /// All routes.
@@ -224,6 +243,42 @@ pub(in crate::api) static ROUTES: &[Route] = &[
     route!(GET "/login" RouteAccess::Open, SignIn, [
         parameter("code", "", Text, "the code of the link")
     ], "" Other, "Sign a browser in by a link of schedctl dashboard"),
+    route!(GET "/" VIEWER, FirstPage, [], "" Other, "Lead to the first page of the dashboard"),
+    route!(GET "/jobs" VIEWER, Page(PageKind::Jobs), [
+        parameter("q", "", Text, "only jobs whose names have this part, or match this pattern"),
+        parameter("state", "--state", Text, "only jobs in this state"),
+        parameter("queue", "--queue", Text, "only jobs of this queue"),
+        parameter("source", "--source", Text, "file or api"),
+        parameter("failed", "--failed", Switch, "only jobs whose last run failed"),
+        TAG, CURSOR
+    ], "" Other, "The page of jobs"),
+    route!(GET "/jobs/{job}" VIEWER, Page(PageKind::Job), [
+        parameter("at", "", Text, "the time to explain")
+    ], "" Other, "The page of a job"),
+    route!(GET "/runs" VIEWER, Page(PageKind::Runs), [
+        parameter("job", "", Text, "only runs of this job, its open runs first"),
+        parameter("state", "--state", Text, "only runs in these states, separated by commas"),
+        parameter("since", "--since", Time, "only runs that ended at this time or later"),
+        parameter("until", "--until", Time, "only runs that ended before this time"),
+        parameter("dead", "--dead", Switch, "only dead letters"),
+        TAG, CURSOR
+    ], "" Other, "The page of runs"),
+    route!(GET "/runs/{run}" VIEWER, Page(PageKind::Run), [
+        parameter("attempt", "--attempt", Number(1, u32::MAX), "the attempt whose output is shown (the last)")
+    ], "" Other, "The page of a run"),
+    route!(GET "/queues" VIEWER, Page(PageKind::Queues), [], "" Other, "The page of queues"),
+    route!(GET "/groups" VIEWER, Page(PageKind::Groups), [], "" Other, "The page of groups"),
+    route!(GET "/nodes" VIEWER, Page(PageKind::Nodes), [], "" Other, "The page of nodes"),
+    route!(GET "/doctor" VIEWER, Page(PageKind::Doctor), [], "" Other, "The page of the report of doctor"),
+    route!(GET "/losses" VIEWER, Page(PageKind::Losses), [], "" Other, "The page of data losses"),
+    route!(GET "/choices" VIEWER, Page(PageKind::Choices), [BACK], "" Other, "The page of the reader's choices"),
+    route!(POST "/choices" VIEWER, Choose, [
+        parameter("zone", "", Text, "own, job or utc"),
+        parameter("own_zone", "", Text, "the zone of the reader"),
+        parameter("theme", "", Text, "system, light or dark"),
+        BACK
+    ], "" Other, "Keep the reader's choices"),
+    route!(GET "/assets/{asset}" RouteAccess::Open, Asset, [], "" Other, "Read a file of the dashboard"),
     route!(GET "/metrics" VIEWER, Metrics, [], "" Other, "Read the figures of this node and of the namespace"),
     route!(GET "/healthz" RouteAccess::Open, Health, [], "" Other, "Whether this process lives"),
     route!(GET "/readyz" RouteAccess::Open, Ready, [], "" Other, "Whether this node can execute runs"),

@@ -1,4 +1,4 @@
-//! `dashboard`: a link that signs a browser in once, within a minute.
+//! `dashboard`: a link that signs a browser in to the dashboard, once, within a minute.
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
@@ -34,7 +34,7 @@ The link works once, for 60 seconds. The browser then stays signed in for 12 hou
 admin, or until its token is revoked or that schedd stops. schedctl token list shows the token as
 browser-N. Only a user who may write the file of tokens can make such a link.";
 
-/// Opens a browser that is signed in to the HTTP API.
+/// Opens the dashboard in a browser that is signed in.
 #[derive(Debug, clap::Args)]
 #[command(after_help = DASHBOARD_EXAMPLES)]
 pub(crate) struct DashboardArgs {

@@ -25,11 +25,11 @@ pub(crate) struct Page {
     pub(crate) next: Option<String>,
 }
 
-/// Returns the filters that these flags of `list` stand for, for names that begin with `prefix`.
-pub(crate) fn wanted_jobs(flags: &[String], prefix: Option<&str>) -> Result<Wanted, CliFailure> {
+/// Returns the filters that these flags of `list` stand for, for names that match `pattern`.
+pub(crate) fn wanted_jobs(flags: &[String], pattern: Option<&str>) -> Result<Wanted, CliFailure> {
     let mut words = vec!["list".to_owned()];
     words.extend_from_slice(flags);
-    words.extend(prefix.into_iter().flat_map(|prefix| ["--".to_owned(), format!("{prefix}*")]));
+    words.extend(pattern.into_iter().flat_map(|pattern| ["--".to_owned(), pattern.to_owned()]));
     match parse_verb(&words).map_err(CliFailure::Invalid)?.verb {
         Verb::List(args) => Wanted::of(&args),
         _ => Err(CliFailure::Failed(

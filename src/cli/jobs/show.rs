@@ -17,9 +17,9 @@ use crate::cli::local_zone::local_zone;
 use crate::cli::render::JobState;
 use crate::cli::render::{
     Cell, Colour, Console, JobView, Relative, RunTable, RunView, Table, Zones, action_line,
-    attempts_json, attempts_table, day_rules, effective, one_line, paused_queue_words,
-    policy_lines, queue_words, resource_words, rfc3339, running_jobs, shown, shown_elsewhere,
-    view_jobs, view_runs, waited,
+    attempts_json, attempts_table, day_rules, default_keys, effective, one_line,
+    paused_queue_words, policy_lines, queue_words, resource_words, rfc3339, running_jobs, shown,
+    shown_elsewhere, view_jobs, view_runs, waited,
 };
 use crate::cli::runs::open_runs::{ended_runs, open_runs};
 use crate::cli::runs::short_ids::ShortIds;
@@ -218,6 +218,7 @@ fn job_json(
                 .as_ref()
                 .map_or(Value::Null, |it| effective(&it.spec, it.timetable.zone())),
         ),
+        ("defaults", job.definition.as_ref().map_or(Value::Null, |it| default_keys(&it.spec))),
         ("problem", json!(job.definition.as_ref().err())),
         ("upcoming", upcoming.iter().map(|at| time(*at)).collect()),
         ("runs", runs.iter().map(|run| Value::Object(run.json())).collect()),

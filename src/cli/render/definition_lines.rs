@@ -127,6 +127,15 @@ pub(crate) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
     keys
 }
 
+/// Returns the keys of [`effective`] with their default values, as JSON. Canonical JSON leaves these
+/// keys out.
+pub(crate) fn default_keys(spec: &JobSpec) -> Value {
+    let set: Value = serde_json::from_str(&config::to_canonical(spec)).unwrap_or_default();
+    let keys = config::effective(spec);
+    let keys = keys.as_object().into_iter().flatten();
+    keys.map(|(key, _)| key.as_str()).filter(|key| set.get(*key).is_none()).collect()
+}
+
 /// The keys of a definition that `show` prints in a special form, separated by blanks. `show`
 /// prints each other key as it is, with its value.
 const WORDED: &str = "\

@@ -15,6 +15,7 @@ use crate::cli::jobs::instance_names::has_instances;
 use crate::domain::name::names::{JobName, NodeName, QueueName, RunId};
 use crate::domain::name::tag_filter::TagFilter;
 use crate::domain::queue::lane::Lane;
+use crate::domain::schedule::describe::{PhraseOf, in_words};
 use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
@@ -267,6 +268,15 @@ impl JobView {
         self.definition.as_ref().ok().map(|it| it.spec.schedule.text(it.timetable.zone()))
     }
 
+    /// Returns the schedule in words, a phrase for each of its parts. Returns no phrase if the
+    /// definition cannot be read.
+    fn schedule_words(&self) -> Vec<String> {
+        let Ok(Definition { spec, timetable, .. }) = &self.definition else { return Vec::new() };
+        let job = Some(&self.record.name);
+        let of = PhraseOf { zone: timetable.zone(), job, anchor: spec.shape.anchor };
+        in_words(&spec.schedule, of).into_iter().map(|phrase| phrase.words).collect()
+    }
+
     /// Returns the source name of the file that declares the job, or `None` for a job that schedctl
     /// added.
     pub(crate) fn source_name(&self) -> Option<&str> {
@@ -301,6 +311,7 @@ impl JobView {
             "requires": labels_json(lane.requires()),
             "tags": self.definition.as_ref().map_or_else(|_| json!({}), |it| json!(it.spec.tags)),
             "schedule": self.schedule(),
+            "schedule_words": self.schedule_words(),
             "tz": self.definition.as_ref().map_or(self.record.tz.as_str(), |it| it.timetable.zone().name().as_str()),
             "next_due": time(self.next_due()),
             "retry_at": time(self.retry.as_ref().map(|retry| retry.at)),

@@ -21,7 +21,7 @@ mod time_words;
 pub(crate) use action_line::action_line;
 pub(crate) use attempts::{attempts_json, attempts_table, facts_in_words, waited};
 pub(crate) use console::{Colour, Console, JsonArray};
-pub(crate) use definition_lines::{day_rules, effective, policy_lines};
+pub(crate) use definition_lines::{day_rules, default_keys, effective, policy_lines};
 pub(crate) use escape::{one_line, safe_text};
 pub(crate) use job_view::{
     JobState, JobView, paused_queue_words, running_jobs, view_jobs, zone_of_job,

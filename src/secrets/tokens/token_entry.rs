@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::time::unix_millis::UnixMillis;
 
 /// The rights of a token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TokenRole {
     /// Claims runs of its queues, and does nothing else.

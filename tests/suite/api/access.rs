@@ -12,7 +12,7 @@ use super::{ApiScene, DEFINING, node_at};
 /// Each route with the lowest role that may use it, or `define` for the role admin with
 /// `define = true`, or `open`. The status is that of a caller who may use the route, for a name that
 /// nothing has and the body `{}`.
-const ROUTES: [(&str, &str, &str, u16); 38] = [
+const ROUTES: [(&str, &str, &str, u16); 51] = [
     ("get", "/healthz", "open", 200),
     ("get", "/readyz", "open", 200),
     ("get", "/login", "open", 401),
@@ -48,6 +48,19 @@ const ROUTES: [(&str, &str, &str, u16); 38] = [
     ("get", "/v1/events", "viewer", 400),
     ("post", "/v1/schedctl", "viewer", 400),
     ("get", "/metrics", "viewer", 200),
+    ("get", "/", "viewer", 303),
+    ("get", "/jobs", "viewer", 200),
+    ("get", "/jobs/{job}", "viewer", 404),
+    ("get", "/runs", "viewer", 200),
+    ("get", "/runs/{run}", "viewer", 404),
+    ("get", "/queues", "viewer", 200),
+    ("get", "/groups", "viewer", 200),
+    ("get", "/nodes", "viewer", 200),
+    ("get", "/doctor", "viewer", 200),
+    ("get", "/losses", "viewer", 200),
+    ("get", "/choices", "viewer", 200),
+    ("post", "/choices", "viewer", 415),
+    ("get", "/assets/{asset}", "open", 404),
     // A verb of each right, because the route serves all verbs.
     ("post", "/v1/schedctl list", "viewer", 200),
     ("post", "/v1/schedctl pause", "operator", 200),

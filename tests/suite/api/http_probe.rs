@@ -8,39 +8,39 @@ use serde_json::Value;
 use crate::support::wait::LONG;
 
 /// A client of one API, with the tokens of its callers.
-pub(super) struct HttpProbe {
+pub(crate) struct HttpProbe {
     address: String,
     tokens: Vec<(String, String)>,
 }
 
 /// An answer: its status, its head in lower case, and its body.
 #[derive(Debug)]
-pub(super) struct HttpAnswer {
-    pub(super) status: u16,
-    pub(super) head: String,
-    pub(super) body: Vec<u8>,
+pub(crate) struct HttpAnswer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
 }
 
 impl HttpAnswer {
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
     #[track_caller]
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
     /// Returns the document of an answer with this status.
     #[track_caller]
-    pub(super) fn of(&self, status: u16) -> Value {
+    pub(crate) fn of(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text());
         self.json()
     }
 
     /// Checks that the answer is a whole error document with this status and code.
     #[track_caller]
-    pub(super) fn problem(&self, status: u16, code: &str) -> Value {
+    pub(crate) fn problem(&self, status: u16, code: &str) -> Value {
         let document = self.of(status);
         assert!(self.head.contains("content-type: application/problem+json"), "{}", self.head);
         assert_eq!(document["status"], status, "{document}");
@@ -51,7 +51,7 @@ impl HttpAnswer {
     }
 
     /// Reads an answer, whose body may come in chunks, until the end of the connection.
-    pub(super) fn read(stream: impl Read) -> Self {
+    pub(crate) fn read(stream: impl Read) -> Self {
         let mut reader = BufReader::new(stream);
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -82,27 +82,27 @@ impl HttpAnswer {
 }
 
 impl HttpProbe {
-    pub(super) fn new(address: String, tokens: Vec<(String, String)>) -> Self {
+    pub(crate) fn new(address: String, tokens: Vec<(String, String)>) -> Self {
         Self { address, tokens }
     }
 
-    pub(super) fn address(&self) -> &str {
+    pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
     /// Returns the token of a caller; an empty text for a caller without a token.
-    pub(super) fn token(&self, caller: &str) -> &str {
+    pub(crate) fn token(&self, caller: &str) -> &str {
         self.tokens.iter().find(|(name, _)| name == caller).map_or("", |(_, token)| token)
     }
 
-    pub(super) fn connect(&self) -> TcpStream {
+    pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(LONG)).unwrap();
         stream
     }
 
     /// Sends these bytes, and reads the answer.
-    pub(super) fn raw(&self, bytes: &[u8]) -> HttpAnswer {
+    pub(crate) fn raw(&self, bytes: &[u8]) -> HttpAnswer {
         let mut stream = self.connect();
         // The other end may refuse the request before it has read all of it.
         let _ = stream.write_all(bytes);
@@ -110,7 +110,7 @@ impl HttpProbe {
     }
 
     /// Returns the head of a request.
-    pub(super) fn head(
+    pub(crate) fn head(
         &self,
         caller: &str,
         method: &str,
@@ -134,7 +134,7 @@ impl HttpProbe {
 
     /// Sends a request of a caller, and reads the answer.
     #[track_caller]
-    pub(super) fn send(
+    pub(crate) fn send(
         &self,
         caller: &str,
         method: &str,
@@ -154,12 +154,12 @@ impl HttpProbe {
 
 impl HttpProbe {
     /// Adds the token of a further caller.
-    pub(super) fn add_token(&mut self, caller: &str, token: &str) {
+    pub(crate) fn add_token(&mut self, caller: &str, token: &str) {
         self.tokens.push((caller.to_owned(), token.to_owned()));
     }
 
     /// Returns the head of the answer to a GET, with the case of its letters.
-    pub(super) fn raw_head(&self, path: &str) -> String {
+    pub(crate) fn raw_head(&self, path: &str) -> String {
         let mut stream = self.connect();
         let request = format!("{}\r\n", self.head("nobody", "GET", path, &[]));
         stream.write_all(request.as_bytes()).unwrap();

@@ -24,19 +24,20 @@ use tempfile::TempDir;
 use crate::support::ctl::Schedctl;
 use crate::support::daemon::Schedd;
 use crate::support::redis::TestRedis;
-use http_probe::{HttpAnswer, HttpProbe};
+pub(super) use http_probe::HttpAnswer;
+use http_probe::HttpProbe;
 
 /// A schedd with an API, and a token of each kind.
-struct ApiScene {
-    redis: TestRedis,
-    daemon: Schedd,
-    probe: HttpProbe,
-    tokens: TokenFile,
+pub(super) struct ApiScene {
+    pub(super) redis: TestRedis,
+    pub(super) daemon: Schedd,
+    pub(super) probe: HttpProbe,
+    pub(super) tokens: TokenFile,
     _dir: TempDir,
 }
 
 /// The settings of a scene whose callers may define jobs.
-const DEFINING: &str = "define = true";
+pub(super) const DEFINING: &str = "define = true";
 
 /// The callers of a scene: the word for a caller, and the role and the end of the token.
 const CALLERS: [(&str, TokenRole, Option<i64>); 5] = [
@@ -49,7 +50,7 @@ const CALLERS: [(&str, TokenRole, Option<i64>); 5] = [
 
 impl ApiScene {
     /// Starts a schedd with these settings of `[api]`, and this jobs file behind them.
-    fn start(settings: &str, jobs: &str) -> Self {
+    pub(super) fn start(settings: &str, jobs: &str) -> Self {
         let redis = TestRedis::start();
         let url = redis.url();
         Self::start_at(redis, &url, settings, jobs)
@@ -71,7 +72,7 @@ impl ApiScene {
     }
 
     /// Returns a `schedctl` that speaks to the API with the token of `caller`, and knows no Redis.
-    fn ctl(&self, caller: &str) -> Schedctl {
+    pub(super) fn ctl(&self, caller: &str) -> Schedctl {
         let ctl = Schedctl::alone();
         let file = ctl.home().join("token");
         fs::write(&file, self.probe.token(caller)).unwrap();
@@ -80,12 +81,12 @@ impl ApiScene {
     }
 
     #[track_caller]
-    fn get(&self, caller: &str, path: &str) -> HttpAnswer {
+    pub(super) fn get(&self, caller: &str, path: &str) -> HttpAnswer {
         self.probe.send(caller, "GET", path, &[], b"")
     }
 
     #[track_caller]
-    fn post(&self, caller: &str, path: &str, body: &str) -> HttpAnswer {
+    pub(super) fn post(&self, caller: &str, path: &str, body: &str) -> HttpAnswer {
         let json = [("Content-Type", "application/json")];
         self.probe.send(
             caller,

@@ -1,0 +1,51 @@
+//! A page of the dashboard, for a reader whose role includes that of the page.
+
+use axum::body::Body;
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+
+use super::html_answer::put_html;
+use super::page_reader::PageReader;
+use crate::api::api_problem::ApiProblem;
+use crate::api::api_state::ApiState;
+use crate::api::auth::Caller;
+use crate::dashboard::{PageAnswer, PageKind, PageRequest, PageSnapshot};
+use crate::store::Store;
+
+/// Answers with a page, or with 304 if the reader has the same page.
+pub(in crate::api) async fn page(
+    state: &ApiState,
+    store: &Store,
+    parts: &Parts,
+    caller: &Caller,
+    (kind, target): (PageKind, Option<String>),
+    (parameters, flags): (Vec<(String, String)>, Vec<String>),
+) -> Result<Response, ApiProblem> {
+    let PageReader { address, choices } = PageReader::new(&state.config.base_path, parts);
+    let role = caller.role;
+    let request = PageRequest { kind, address, target, parameters, flags, role, choices };
+    let known = parts.headers.get(header::IF_NONE_MATCH).and_then(|etag| etag.to_str().ok());
+    let response = match state.dashboard.answer(store, &request, known).await? {
+        PageAnswer::Unchanged(snapshot) => {
+            let mut response = tagged(&snapshot);
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            response
+        }
+        PageAnswer::Page(snapshot) => {
+            let mut response = tagged(&snapshot);
+            put_html(&mut response, snapshot.html.as_ref().to_owned());
+            response
+        }
+    };
+    Ok(response)
+}
+
+/// Returns an answer with the entity tag of the page.
+fn tagged(snapshot: &PageSnapshot) -> Response {
+    let mut response = Response::new(Body::empty());
+    if let Ok(etag) = HeaderValue::from_str(&snapshot.etag) {
+        response.headers_mut().insert(header::ETAG, etag);
+    }
+    response
+}

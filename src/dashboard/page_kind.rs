@@ -1,0 +1,26 @@
+//! The pages of the dashboard.
+
+/// A page of the dashboard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum PageKind {
+    /// The list of jobs.
+    Jobs,
+    /// One job.
+    Job,
+    /// The list of runs.
+    Runs,
+    /// One run.
+    Run,
+    /// The queues.
+    Queues,
+    /// The groups.
+    Groups,
+    /// The nodes.
+    Nodes,
+    /// The report of `doctor`.
+    Doctor,
+    /// The data losses of Redis.
+    Losses,
+    /// The choices of the reader: the zone of times, and the colours.
+    Choices,
+}

@@ -1,0 +1,89 @@
+//! A request of a page, and what its page is made from.
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::layout::Layout;
+use super::page_clock::PageClock;
+use super::page_kind::PageKind;
+use super::view_choices::ViewChoices;
+use crate::cli::embedded::CliFailure;
+use crate::cli::embedded::verb_call::{VerbResult, call_verb};
+use crate::secrets::tokens::TokenRole;
+use crate::store::Store;
+
+/// A request of a page.
+#[derive(Debug, Clone)]
+pub(crate) struct PageRequest {
+    pub(crate) kind: PageKind,
+    /// The path and the query, without the path before all routes.
+    pub(crate) address: String,
+    /// The job or the run in the path.
+    pub(crate) target: Option<String>,
+    /// The parameters in the query, by name. None is empty.
+    pub(crate) parameters: Vec<(String, String)>,
+    /// The flags of the verb for which these parameters stand.
+    pub(crate) flags: Vec<String>,
+    pub(crate) role: TokenRole,
+    pub(crate) choices: ViewChoices,
+}
+
+impl PageRequest {
+    /// Returns a parameter, or an empty text if it is missing.
+    pub(crate) fn parameter(&self, name: &str) -> &str {
+        self.parameters.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+    }
+}
+
+/// The reading of one page: the request, and the store from which the documents come.
+pub(super) struct PageReading<'r> {
+    pub(super) store: &'r Store,
+    pub(super) request: &'r PageRequest,
+    /// The path before all routes.
+    pub(super) base: &'r str,
+    pub(super) clock: PageClock,
+}
+
+impl<'r> PageReading<'r> {
+    /// Returns the frame of a page in the section with this path.
+    pub(super) fn layout(&self, section: &'static str) -> Layout<'r> {
+        Layout {
+            base: self.base,
+            address: &self.request.address,
+            section,
+            role: Some(self.request.role),
+            choices: &self.request.choices,
+            now: Some(self.clock.now()),
+        }
+    }
+
+    /// Returns the document of a verb, as the API answers it to the same caller.
+    pub(super) async fn document<T: DeserializeOwned>(
+        &self,
+        words: &[&str],
+    ) -> Result<T, CliFailure> {
+        let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+        let conceals = self.request.role == TokenRole::Viewer;
+        let VerbResult { document, errors, remarks, .. } =
+            call_verb(self.store, &words, conceals).await?;
+        match (errors.first(), document) {
+            (None, Some(document)) => parsed(document),
+            (Some(error), _) => Err(CliFailure::of_json(error)),
+            (None, None) => {
+                let why = remarks.into_iter().next();
+                Err(CliFailure::Failed(why.unwrap_or_else(|| "the verb had no result".to_owned())))
+            }
+        }
+    }
+}
+
+/// Returns the fields of a document that a page shows.
+pub(super) fn parsed<T: DeserializeOwned>(document: Value) -> Result<T, CliFailure> {
+    serde_json::from_value(document)
+        .map_err(|error| CliFailure::Failed(format!("a document cannot be read: {error}")))
+}
+
+/// Returns the fields of documents that a page shows.
+pub(super) fn all_parsed<T: DeserializeOwned>(documents: Vec<Value>) -> Result<Vec<T>, CliFailure> {
+    documents.into_iter().map(parsed).collect()
+}

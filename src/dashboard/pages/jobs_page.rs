@@ -1,0 +1,97 @@
+//! The list of jobs, by the time of their next run.
+
+use askama::Template;
+
+use crate::cli::embedded::CliFailure;
+use crate::cli::embedded::job_page::{Page, job_page, wanted_jobs};
+use crate::dashboard::badge::Badge;
+use crate::dashboard::documents::JobDocument;
+use crate::dashboard::layout::Layout;
+use crate::dashboard::page_clock::PageClock;
+use crate::dashboard::page_link::query;
+use crate::dashboard::page_request::{PageReading, PageRequest, all_parsed};
+use crate::dashboard::page_text::page_text;
+
+/// The number of jobs on a page.
+const ITEMS: usize = 50;
+/// The states of the filter.
+const STATES: [&str; 6] = ["scheduled", "running", "retrying", "paused", "manual", "finished"];
+
+#[derive(Template)]
+#[template(path = "jobs.html")]
+struct JobsPage<'r> {
+    layout: Layout<'r>,
+    clock: &'r PageClock,
+    filter: JobFilter<'r>,
+    jobs: Vec<JobDocument>,
+    next: Option<String>,
+}
+
+/// The filter of the list, as the form shows it.
+struct JobFilter<'r> {
+    q: &'r str,
+    state: &'r str,
+    queue: &'r str,
+    source: &'r str,
+    tag: &'r str,
+    failed: &'r str,
+    cursor: &'r str,
+}
+
+impl<'r> JobFilter<'r> {
+    fn of(request: &'r PageRequest) -> Self {
+        let of = |name| request.parameter(name);
+        Self {
+            q: of("q"),
+            state: of("state"),
+            queue: of("queue"),
+            source: of("source"),
+            tag: of("tag"),
+            failed: of("failed"),
+            cursor: of("cursor"),
+        }
+    }
+
+    /// Returns the query of the page behind `cursor` with the same filter.
+    fn query(&self, cursor: &str) -> String {
+        query(&[
+            ("q", self.q),
+            ("state", self.state),
+            ("queue", self.queue),
+            ("source", self.source),
+            ("tag", self.tag),
+            ("failed", self.failed),
+            ("cursor", cursor),
+        ])
+    }
+
+    /// Returns true if the list has only some of the jobs.
+    fn is_set(&self) -> bool {
+        !self.query("").is_empty()
+    }
+
+    /// Returns the pattern for names: `q` anywhere in the name, or `q` itself if it has a `*` or `?`.
+    fn pattern(&self) -> Option<String> {
+        let is_pattern = self.q.contains(['*', '?']);
+        let pattern = if is_pattern { self.q.to_owned() } else { format!("*{}*", self.q) };
+        Some(pattern).filter(|_| !self.q.is_empty())
+    }
+}
+
+impl JobsPage<'_> {
+    fn states() -> &'static [&'static str] {
+        &STATES
+    }
+}
+
+/// Returns the list of jobs.
+pub(super) async fn jobs_page(reading: &PageReading<'_>) -> Result<String, CliFailure> {
+    let request = reading.request;
+    let filter = JobFilter::of(request);
+    let wanted = wanted_jobs(&request.flags, filter.pattern().as_deref())?;
+    let cursor = Some(filter.cursor).filter(|cursor| !cursor.is_empty());
+    let Page { items, next } = job_page(reading.store, &wanted, cursor, ITEMS).await?;
+    let jobs = all_parsed(items)?;
+    let layout = reading.layout("jobs");
+    page_text(&JobsPage { layout, clock: &reading.clock, filter, jobs, next })
+}

@@ -1,0 +1,91 @@
+//! The list of runs, the run that ended last first.
+
+use askama::Template;
+
+use crate::cli::embedded::CliFailure;
+use crate::cli::embedded::job_page::Page;
+use crate::cli::embedded::run_page::{run_page, wanted_runs};
+use crate::dashboard::badge::Badge;
+use crate::dashboard::documents::RunDocument;
+use crate::dashboard::layout::Layout;
+use crate::dashboard::page_clock::PageClock;
+use crate::dashboard::page_link::query;
+use crate::dashboard::page_request::{PageReading, PageRequest, all_parsed};
+use crate::dashboard::page_text::page_text;
+
+/// The number of runs on a page.
+const ITEMS: usize = 50;
+/// The states of the filter.
+const STATES: [&str; 6] = ["succeeded", "failed", "timed_out", "lost", "cancelled", "skipped"];
+
+#[derive(Template)]
+#[template(path = "runs.html")]
+struct RunsPage<'r> {
+    layout: Layout<'r>,
+    clock: &'r PageClock,
+    filter: RunsFilter<'r>,
+    runs: Vec<RunDocument>,
+    next: Option<String>,
+}
+
+/// The filter of the list, as the form shows it.
+struct RunsFilter<'r> {
+    job: &'r str,
+    state: &'r str,
+    since: &'r str,
+    until: &'r str,
+    tag: &'r str,
+    dead: &'r str,
+    cursor: &'r str,
+}
+
+impl<'r> RunsFilter<'r> {
+    fn of(request: &'r PageRequest) -> Self {
+        let of = |name| request.parameter(name);
+        Self {
+            job: of("job"),
+            state: of("state"),
+            since: of("since"),
+            until: of("until"),
+            tag: of("tag"),
+            dead: of("dead"),
+            cursor: of("cursor"),
+        }
+    }
+
+    /// Returns the query of the page behind `cursor` with the same filter.
+    fn query(&self, cursor: &str) -> String {
+        query(&[
+            ("job", self.job),
+            ("state", self.state),
+            ("since", self.since),
+            ("until", self.until),
+            ("tag", self.tag),
+            ("dead", self.dead),
+            ("cursor", cursor),
+        ])
+    }
+
+    /// Returns true if the list has only some of the runs.
+    fn is_set(&self) -> bool {
+        !self.query("").is_empty()
+    }
+}
+
+impl RunsPage<'_> {
+    fn states() -> &'static [&'static str] {
+        &STATES
+    }
+}
+
+/// Returns the list of runs.
+pub(super) async fn runs_page(reading: &PageReading<'_>) -> Result<String, CliFailure> {
+    let request = reading.request;
+    let filter = RunsFilter::of(request);
+    let wanted = wanted_runs(&request.flags, Some(filter.job).filter(|job| !job.is_empty()))?;
+    let cursor = Some(filter.cursor).filter(|cursor| !cursor.is_empty());
+    let Page { items, next } = run_page(reading.store, &wanted, cursor, ITEMS).await?;
+    let runs = all_parsed(items)?;
+    let layout = reading.layout("runs");
+    page_text(&RunsPage { layout, clock: &reading.clock, filter, runs, next })
+}

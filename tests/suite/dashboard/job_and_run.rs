@@ -1,0 +1,119 @@
+//! The pages of one job and of one run.
+
+use serde_json::json;
+
+use super::{links, open, page};
+use crate::api::{ApiScene, DEFINING};
+use crate::support::wait::{LONG, until};
+
+/// Runs a job, waits until the run has ended, and returns its id.
+fn run(scene: &ApiScene, job: &str) -> String {
+    let path = format!("/v1/jobs/{job}/run");
+    let run = scene.post("operator", &path, "").of(200)["run_id"].as_str().unwrap().to_owned();
+    until("the run has ended", LONG, || {
+        let shown = scene.get("viewer", &format!("/v1/runs/{}", run.replace('@', "%40"))).of(200);
+        (!shown["finished_at"].is_null()).then_some(())
+    });
+    run
+}
+
+fn run_page(run: &str) -> String {
+    format!("/runs/{}", run.replace('@', "%40"))
+}
+
+#[test]
+fn a_job_shows_its_rules_its_next_times_its_runs_and_its_audit_log() {
+    let jobs = "[jobs.night]\ncron = \"30 2 25 10 *\"\ntz = \"Europe/Berlin\"\nshell = \"exit 3\"\ntimeout = \"7m\"\n";
+    let scene = ApiScene::start("", jobs);
+    let html = page(&scene, "viewer", "/jobs/night");
+    for wanted in [
+        "<dt>timeout</dt><dd>7m</dd>",
+        "<span class=\"chip\">default</span>",
+        "<code>30 2 25 10 *</code> in Europe/Berlin",
+        "file of n1",
+        "schedctl run night",
+        "Audit log",
+    ] {
+        assert!(html.contains(wanted), "no {wanted} in {html}");
+    }
+    let times = html.split("<ol class=\"times\">").nth(1).unwrap().split("</ol>").next().unwrap();
+    assert_eq!(times.matches("<li>").count(), 20, "{times}");
+    assert!(times.contains("class=\"warn\""), "a clock change has a note: {times}");
+    let run = run(&scene, "night");
+    let html = until("the page shows the run", LONG, || {
+        Some(page(&scene, "viewer", "/jobs/night"))
+            .filter(|html| html.contains("class=\"fill failed\""))
+    });
+    assert!(links(&html).contains(&run_page(&run)), "{html}");
+    assert!(html.contains("exit code 3") && html.contains("p95"), "{html}");
+}
+
+#[test]
+fn a_job_explains_a_time_and_says_why_a_time_cannot_be_read() {
+    let scene = ApiScene::start("", "[jobs.a]\ncron = \"30 2 * * *\"\nshell = \"true\"\n");
+    let html = page(&scene, "viewer", "/jobs/a?at=2020-01-01T02%3A30");
+    assert!(html.contains("<ul class=\"findings\">"), "{html}");
+    assert!(html.contains("value=\"2020-01-01T02:30\""), "{html}");
+    let html = page(&scene, "viewer", "/jobs/a?at=%3Cb%3Enever");
+    assert!(html.contains("role=\"alert\"") && !html.contains("<b>never"), "{html}");
+}
+
+#[test]
+fn a_run_shows_its_phases_its_attempts_and_its_output() {
+    let jobs = "[jobs.a]\nshell = \"echo out; echo err >&2; exit 4\"\nretry = { limit = 1, delay = \"10ms\" }\n";
+    let scene = ApiScene::start("", jobs);
+    let run = run(&scene, "a");
+    let html = page(&scene, "viewer", &run_page(&run));
+    for wanted in [
+        "attempt 1",
+        "attempt 2",
+        "exit code 4",
+        "out\n",
+        "err\n",
+        "schedctl retry a@",
+        "Output of attempt 2",
+    ] {
+        assert!(html.contains(wanted), "no {wanted} in {html}");
+    }
+    let first = page(&scene, "viewer", &format!("{}?attempt=1", run_page(&run)));
+    assert!(first.contains("Output of attempt 1"), "{first}");
+    let answer = open(&scene, "viewer", &format!("{}?attempt=9", run_page(&run)));
+    assert_eq!(answer.status, 404, "{}", answer.text());
+    assert_eq!(open(&scene, "viewer", "/runs/nobody%401").status, 404);
+    assert_eq!(open(&scene, "viewer", "/jobs/nobody").status, 404);
+}
+
+#[test]
+fn output_and_errors_of_a_job_are_only_text_on_its_pages() {
+    let scene = ApiScene::start(DEFINING, "");
+    let shell = "printf '<img src=x onerror=alert(1)>\\033[31m\\342\\200\\256</pre><script>a</script>\\n'; \
+        head -c 1000000 /dev/zero | tr '\\0' x; echo; echo 'reason=</td><b>odd' >\"$SCHEDD_RESULT\"; exit 1";
+    let tag = "\"><img src=x>\u{202e}";
+    let job = json!({"name": "odd", "every": "1h", "shell": shell, "tags": {"a": tag}});
+    let added = scene.post("admin", "/v1/jobs", &job.to_string());
+    if added.status == 422 {
+        let job = json!({"name": "odd", "every": "1h", "shell": shell});
+        scene.post("admin", "/v1/jobs", &job.to_string()).of(201);
+    }
+    let run = run(&scene, "odd");
+    for path in ["/jobs", "/jobs/odd", "/runs", &run_page(&run)] {
+        let html = page(&scene, "admin", path);
+        for odd in ["<img src=x", "<script>", "</td><b>", "\u{1b}", "\u{202e}"] {
+            assert!(!html.contains(odd), "{path}: {odd:?} in {html}");
+        }
+        assert!(html.len() < 100_000, "{path} has {} bytes", html.len());
+    }
+    let html = page(&scene, "admin", &run_page(&run));
+    assert!(html.contains("&#60;img src=x onerror=alert(1)&#62;\\u{1b}[31m\\u{202e}"), "{html}");
+}
+
+#[test]
+fn a_viewer_sees_no_values_of_variables_on_any_page() {
+    let jobs = "[jobs.a]\nshell = \"true\"\nenv = { WORD = \"hush1\" }\nstdin = \"hush2\"\n";
+    let scene = ApiScene::start("", jobs);
+    assert!(page(&scene, "operator", "/jobs/a").contains("hush1"));
+    let run = run(&scene, "a");
+    for path in ["/jobs", "/jobs/a", "/runs", &run_page(&run)] {
+        assert!(!page(&scene, "viewer", path).contains("hush"), "{path}");
+    }
+}

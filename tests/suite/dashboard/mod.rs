@@ -1,0 +1,82 @@
+//! The dashboard from outside: a real schedd on a real Redis, and requests as a browser sends them.
+
+mod job_and_run;
+mod pages;
+mod signing_in;
+mod snapshots;
+
+use std::collections::BTreeSet;
+
+use crate::api::{ApiScene, HttpAnswer};
+
+/// The header fields of a browser that opens a page.
+const BROWSER: (&str, &str) = ("Accept", "text/html,application/xhtml+xml,*/*;q=0.8");
+
+/// Opens a page as a browser does.
+#[track_caller]
+fn open(scene: &ApiScene, caller: &str, path: &str) -> HttpAnswer {
+    scene.probe.send(caller, "GET", path, &[BROWSER], b"")
+}
+
+/// Opens a page, checks that it is whole and safe, and returns its HTML.
+#[track_caller]
+fn page(scene: &ApiScene, caller: &str, path: &str) -> String {
+    let answer = open(scene, caller, path);
+    assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+    checked(path, &answer)
+}
+
+/// Checks the head and the markup of an answer that is a page.
+#[track_caller]
+fn checked(path: &str, answer: &HttpAnswer) -> String {
+    const POLICY: &str = "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; \
+        img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'\r\n";
+    let html = answer.text();
+    for line in [
+        "content-type: text/html; charset=utf-8",
+        "x-content-type-options: nosniff",
+        "referrer-policy: no-referrer",
+        "cache-control: no-store",
+        POLICY,
+    ] {
+        assert!(answer.head.contains(line), "{path}: no {line} in {}", answer.head);
+    }
+    let lower = html.to_lowercase();
+    for odd in [
+        " style=",
+        "<style",
+        "<script>",
+        "javascript:",
+        " onclick=",
+        " onload=",
+        "http://",
+        "https://",
+    ] {
+        assert!(!lower.contains(odd), "{path}: {odd} in {html}");
+    }
+    for wanted in ["<!doctype html>", "<html lang=\"en\"", "<title>", "<h1>", "<main id=\"main\""] {
+        assert!(lower.contains(wanted), "{path}: no {wanted} in {html}");
+    }
+    let ids: Vec<&str> = attributes(&html, "id").collect();
+    let unique: BTreeSet<&&str> = ids.iter().collect();
+    assert_eq!(ids.len(), unique.len(), "{path}: an id stands twice: {ids:?}");
+    for target in attributes(&html, "for") {
+        assert!(ids.contains(&target), "{path}: a label is for {target}, which is missing");
+    }
+    html
+}
+
+/// Returns the values of all attributes with this name.
+fn attributes<'h>(html: &'h str, name: &str) -> impl Iterator<Item = &'h str> {
+    let start = format!(" {name}=\"");
+    html.match_indices(&start)
+        .map(|(at, start)| html[at + start.len()..].split('"').next().unwrap_or_default())
+        .collect::<Vec<_>>()
+        .into_iter()
+}
+
+/// Returns the addresses to which the links of a page lead, as a browser reads them.
+fn links(html: &str) -> BTreeSet<String> {
+    let links = attributes(html, "href").chain(attributes(html, "src"));
+    links.filter(|link| !link.starts_with('#')).map(|link| link.replace("&#38;", "&")).collect()
+}

@@ -1,0 +1,178 @@
+//! The pages: who may read them, what they show of the texts of others, and where they lead.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+
+use super::{checked, links, open, page};
+use crate::api::{ApiScene, DEFINING};
+use crate::support::wait::{LONG, until};
+
+/// The pages that the navigation leads to.
+const SECTIONS: [&str; 7] =
+    ["/jobs", "/runs", "/queues", "/groups", "/nodes", "/doctor", "/losses"];
+
+#[test]
+fn each_page_is_whole_without_a_job_and_names_the_next_command() {
+    let scene = ApiScene::start("", "");
+    for path in SECTIONS {
+        for caller in ["viewer", "operator", "admin"] {
+            let html = page(&scene, caller, path);
+            assert!(html.contains(&format!("Signed in as {caller}.")), "{html}");
+        }
+    }
+    for (path, command) in [
+        ("/jobs", "schedctl add hello"),
+        ("/runs", "schedctl add hello"),
+        ("/groups", "[groups.nightly]"),
+        ("/losses", "schedctl doctor"),
+    ] {
+        assert!(page(&scene, "viewer", path).contains(command), "{path}");
+    }
+}
+
+#[test]
+fn a_refused_page_is_a_page_for_a_browser_and_a_document_for_others() {
+    let mut scene = ApiScene::start("", "");
+    let answer = open(&scene, "nobody", "/jobs");
+    assert_eq!(answer.status, 401);
+    let html = checked("/jobs", &answer);
+    assert!(html.contains("schedctl dashboard") && !html.contains("<nav"), "{html}");
+    for (caller, path, status) in [
+        ("worker", "/jobs", 403),
+        ("viewer", "/nowhere", 404),
+        ("viewer", "/jobs?state=odd", 422),
+        ("viewer", "/jobs?odd=1", 400),
+        ("viewer", "/jobs?cursor=odd", 400),
+        ("viewer", "/login?code=odd", 401),
+    ] {
+        let answer = open(&scene, caller, path);
+        assert_eq!(answer.status, status, "{path}: {}", answer.text());
+        checked(path, &answer);
+    }
+    scene.get("nobody", "/jobs").problem(401, "unauthorized");
+    scene.get("viewer", "/nowhere").problem(404, "not_found");
+    open(&scene, "viewer", "/v1/nowhere").problem(404, "not_found");
+    scene.redis.kill9();
+    let answer = open(&scene, "viewer", "/jobs");
+    assert_eq!(answer.status, 503, "{}", answer.text());
+    assert!(checked("/jobs", &answer).contains("try again"));
+}
+
+#[test]
+fn jobs_are_found_by_part_pattern_state_queue_tag_and_result() {
+    let scene = ApiScene::start(DEFINING, "[queues.mail]\n");
+    for number in 0..60 {
+        let queue = if number % 2 == 0 { "mail" } else { "default" };
+        let job = json!({
+            "name": format!("report-{number:02}"), "at": format!("2099-01-01T00:{number:02}:00Z"), "shell": "true",
+            "queue": queue, "tags": {"team": if number < 3 { "db" } else { "web" }},
+        });
+        scene.post("admin", "/v1/jobs", &job.to_string()).of(201);
+    }
+    let rows = |path: &str| {
+        let html = page(&scene, "viewer", path);
+        html.matches("<tr data-key=").count()
+    };
+    assert_eq!(rows("/jobs"), 50);
+    for (query, wanted) in [
+        ("q=port-1", 10),
+        ("q=report-?5", 6),
+        ("q=report-0", 10),
+        ("q=nothing", 0),
+        ("q=&state=&queue=mail&source=&tag=", 30),
+        ("tag=team%3Ddb", 3),
+        ("state=paused", 0),
+        ("source=file", 0),
+        ("failed=1", 0),
+    ] {
+        assert_eq!(rows(&format!("/jobs?{query}")), wanted, "{query}");
+    }
+    let first = page(&scene, "viewer", "/jobs?tag=team%3Dweb");
+    let next = links(&first).into_iter().find(|link| link.contains("cursor=")).unwrap();
+    assert!(next.starts_with("/jobs?tag=team%3Dweb&cursor="), "{next}");
+    assert_eq!(rows(&next), 7);
+}
+
+#[test]
+fn texts_of_others_are_only_text() {
+    let scene = ApiScene::start(DEFINING, "");
+    let odd = "<img src=x onerror=alert(1)>\"'&\u{202e}\u{1b}[31m";
+    let job = json!({"name": "odd", "every": "1h", "shell": "true", "tags": {"a": odd}});
+    let added = scene.post("admin", "/v1/jobs", &job.to_string());
+    assert!([201, 422].contains(&added.status), "{added:?}");
+    for path in
+        ["/jobs".to_owned(), format!("/jobs?q={}", "%3Cimg%20src=x%20onerror=alert(1)%3E%22'")]
+    {
+        let html = page(&scene, "admin", &path);
+        assert!(!html.contains("<img src=x"), "{html}");
+        assert!(!html.contains(['\u{202e}', '\u{1b}']), "{html}");
+    }
+}
+
+#[test]
+fn every_link_of_every_page_leads_somewhere_also_behind_a_path() {
+    for (settings, base) in [("", ""), ("base_path = \"/ops/schedd\"", "/ops/schedd")] {
+        let jobs = "[groups.g]\nmode = \"exclusive\"\n[queues.mail]\n\
+            [jobs.a]\nevery = \"1h\"\nshell = \"false\"\nqueue = \"mail\"\ngroup = \"g\"\n\
+            [jobs.b]\nafter_failed = [\"a\"]\nshell = \"true\"\n";
+        let scene = ApiScene::start(settings, jobs);
+        let api = format!("{base}/v1");
+        scene.post("operator", &format!("{api}/jobs/a/run"), "").of(200);
+        until("the run of a has failed", LONG, || {
+            let runs = scene.get("viewer", &format!("{api}/runs?job=a&state=failed")).of(200);
+            (runs["items"].as_array().unwrap().len() == 1).then_some(())
+        });
+        let mut to_visit: Vec<String> = vec![format!("{base}/jobs")];
+        let mut visited = BTreeSet::new();
+        while let Some(path) = to_visit.pop() {
+            if !visited.insert(path.clone()) {
+                continue;
+            }
+            assert!(path.starts_with(&format!("{base}/")), "{path} is not below {base}/");
+            let answer = open(&scene, "viewer", &path);
+            assert!([200, 303].contains(&answer.status), "{path}: {}", answer.text());
+            if answer.head.contains("text/html") {
+                to_visit.extend(links(&checked(&path, &answer)));
+            }
+        }
+        assert!(visited.len() >= 20, "{visited:?}");
+        if !base.is_empty() {
+            assert_eq!(open(&scene, "viewer", base).status, 303);
+            assert_eq!(open(&scene, "viewer", "/jobs").status, 404);
+        }
+    }
+}
+
+#[test]
+fn a_first_page_with_all_its_files_takes_at_most_25_kb_compressed() {
+    let scene = ApiScene::start("", "[jobs.a]\nevery = \"1h\"\nshell = \"true\"\n");
+    for path in SECTIONS {
+        let html = page(&scene, "viewer", path);
+        let files: Vec<Vec<u8>> = links(&html)
+            .iter()
+            .filter(|link| link.starts_with("/assets/"))
+            .map(|link| open(&scene, "nobody", link).body)
+            .collect();
+        assert_eq!(files.len(), 3, "{html}");
+        let sizes: Vec<usize> = std::iter::once(html.as_bytes())
+            .chain(files.iter().map(Vec::as_slice))
+            .map(gzipped)
+            .collect();
+        assert!(sizes.iter().sum::<usize>() <= 25_000, "{path}: {sizes:?}");
+    }
+}
+
+/// Returns the length of these bytes as gzip makes them.
+fn gzipped(bytes: &[u8]) -> usize {
+    let mut gzip = Command::new("gzip")
+        .arg("-6")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    gzip.stdin.take().unwrap().write_all(bytes).unwrap();
+    gzip.wait_with_output().unwrap().stdout.len()
+}
