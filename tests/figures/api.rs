@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use schedd::secrets::tokens::{TokenEntry, TokenFile, TokenRole, TokenText, sha256};
+use schedd::secrets::tokens::{TokenEntry, TokenFile, TokenLocation, TokenRole, TokenText, sha256};
 
 use super::bounds;
 use super::http_probe::HttpProbe;
@@ -78,7 +78,7 @@ fn start(redis: &TestRedis, dir: &std::path::Path) -> (Schedd, HttpProbe) {
         link_sha256: None,
         link_expires_ms: None,
     };
-    TokenFile::new(path.clone()).add(entry).unwrap();
+    TokenFile::new(TokenLocation::Named(path.clone())).add(|_| entry).unwrap();
     let file = format!(
         "[api]\nlisten = \"127.0.0.1:0\"\ntokens_file = \"{}\"\ndefine = true\n",
         path.display()
@@ -173,10 +173,8 @@ fn held(node: &Schedd, probe: &HttpProbe) {
         followers.push(stream);
     }
     let after = usage(node.pid()).1;
-    let held = u64::try_from(followers.len()).unwrap();
-    println!(
-        "{:.1} KiB for each of {held} followers of events",
-        after.saturating_sub(before) as f64 / held as f64
-    );
+    #[expect(clippy::cast_precision_loss, reason = "KiB with a digit")]
+    let each = after.saturating_sub(before) as f64 / followers.len() as f64;
+    println!("{each:.1} KiB for each of {} followers of events", followers.len());
     assert!(fs::metadata(format!("/proc/{}", node.pid())).is_ok(), "the node lives");
 }

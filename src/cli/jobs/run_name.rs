@@ -78,7 +78,7 @@ impl RunName {
                     "no run {job}@{part}: no stored run of job {job} has an id with this part; schedctl history {job} lists the stored runs"
                 )))
             }
-            Self::Newest(job, place) => newest(store, job, *place).await,
+            Self::Newest(job, place) => Box::pin(newest(store, job, *place)).await,
             Self::Next(job) => {
                 let record = find_job(store, job).await?;
                 let why = if record.paused_at.is_some() { ": the job is paused" } else { "" };

@@ -101,8 +101,8 @@ pub(crate) async fn show_target(
     console: &mut Console,
 ) -> Result<u8, CliFailure> {
     match target {
-        Target::Job(name) => show_job(store, name, console).await,
-        Target::Run(run) => show_run(store, run, console).await,
+        Target::Job(name) => Box::pin(show_job(store, name, console)).await,
+        Target::Run(run) => Box::pin(show_run(store, run, console)).await,
     }
 }
 

@@ -119,7 +119,7 @@ pub(crate) async fn queues(
     console: &mut Console,
 ) -> Result<u8, CliFailure> {
     let store = connect(global, console).await?;
-    let (now, views) = view_all(&store, &args.tags).await?;
+    let (now, views) = Box::pin(view_all(&store, &args.tags)).await?;
     if console.is_json() {
         console.json(&views.iter().map(|view| view.json(now)).collect());
         return Ok(0);

@@ -33,7 +33,7 @@ pub(crate) async fn run(
 ) -> Result<u8, CliFailure> {
     let client = ApiClient::new(&args.global, address)?;
     if right_of(&args.verb) == VerbRight::Interactive {
-        return show_screen(TopSource::of_api(client, console), console).await;
+        return Box::pin(show_screen(TopSource::of_api(client, console), console)).await;
     }
     let words = words_to_send(std::env::args().skip(1))?;
     let mut remote = RemoteVerb::on(console, words);

@@ -93,7 +93,7 @@ pub(crate) async fn cancel(
             entry["result"] = done.result.into();
             Ok((entry, done.sentence))
         };
-        outcomes.report(done.await);
+        outcomes.report(Box::pin(done).await);
     }
     Ok(outcomes.end())
 }

@@ -115,7 +115,7 @@ pub(crate) async fn top(
         console.line(&source.carry_out(action).await?);
         return Ok(0);
     }
-    show_screen(source, console).await
+    Box::pin(show_screen(source, console)).await
 }
 
 /// Shows the screen of `top` until the user quits. Returns the exit code. Fails if the source cannot
