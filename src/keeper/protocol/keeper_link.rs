@@ -41,8 +41,8 @@ pub struct KeeperSettings {
     /// The cgroup in which each run gets its own cgroup. `None` if the service manager delegated no
     /// cgroup.
     pub delegation: Option<Arc<Delegation>>,
-    /// The soft limit of open files of the keeper and of its jobs. `None` means no limit. The daemon
-    /// may have a higher limit itself.
+    /// The soft limit of open files of the keeper and its jobs, because the daemon may have a higher
+    /// limit. `None` keeps the limit of the daemon.
     pub open_files: Option<u64>,
 }
 

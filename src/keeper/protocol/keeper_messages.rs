@@ -32,6 +32,8 @@ pub enum KeeperOrder {
         output: OutputBounds,
         /// The directory in which each run gets its own cgroup. `None` if runs have no cgroups.
         cgroups: Option<PathBuf>,
+        /// The soft limit of open files of the keeper and its jobs. `None` keeps the inherited limit.
+        open_files: Option<u64>,
     },
     /// Starts a program as a run.
     Start {

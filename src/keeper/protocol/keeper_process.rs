@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rustix::fs::Mode;
-use rustix::process::Signal;
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use tokio::io::BufReader;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::task::LocalSet;
@@ -93,11 +93,14 @@ fn run() -> io::Result<()> {
 async fn serve(socket: UnixStream) -> io::Result<()> {
     let (orders, to) = tokio::net::UnixStream::from_std(socket)?.into_split();
     let mut orders = BufReader::with_capacity(BUFFER, orders);
-    let Some(KeeperOrder::Serve { ended_file, node, incarnation, output, cgroups }) =
+    let Some(KeeperOrder::Serve { ended_file, node, incarnation, output, cgroups, open_files }) =
         wire::read_order(&mut orders).await?
     else {
         return Ok(());
     };
+    if let Some(files) = open_files {
+        limit_open_files(files)?;
+    }
     let (table, items) = ProcessTable::new(output, cgroups.map(Cgroup::at))?;
     let delivery = tokio::task::spawn_local(outbox::deliver(items, to));
     let sweeper = tokio::task::spawn_local(sweep_now_and_then(Rc::clone(&table)));
@@ -118,6 +121,15 @@ async fn serve(socket: UnixStream) -> io::Result<()> {
         EndedMark { node, incarnation, boot_id }.write(&file)?;
     }
     result
+}
+
+/// Gives this process and its children the soft limit `files` of open files. Programs that use
+/// select(2) fail if they have more than 1024 files.
+fn limit_open_files(files: u64) -> io::Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    let current = limit.maximum.map_or(files, |most| files.min(most));
+    setrlimit(Resource::Nofile, Rlimit { current: Some(current), ..limit })?;
+    Ok(())
 }
 
 /// Takes orders until the daemon closes the connection. Fails at the first order that is not

@@ -11,7 +11,6 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -84,7 +83,6 @@ async fn launch(settings: &KeeperSettings) -> io::Result<Running> {
         .stdout(Stdio::null())
         .stderr(Stdio::inherit())
         .spawn()?;
-    limit_open_files(&process, settings.open_files)?;
     ours.set_nonblocking(true)?;
     let mut socket = UnixStream::from_std(ours)?;
     let serve = KeeperOrder::Serve {
@@ -93,22 +91,12 @@ async fn launch(settings: &KeeperSettings) -> io::Result<Running> {
         incarnation: settings.incarnation.clone(),
         output: settings.output,
         cgroups: settings.delegation.as_ref().map(|delegation| delegation.runs().dir().to_owned()),
+        open_files: settings.open_files,
     };
     socket.write_all(&wire::order_frame(&serve)?).await?;
     let (to, orders) = mpsc::channel(ORDERS);
     let link = Arc::new(KeeperLink::new(process.id().unwrap_or(0), to));
     Ok(Running { process, socket, link, orders })
-}
-
-/// Gives a process the soft limit `files` of open files, for itself and its children. Programs that
-/// use select(2) fail if they have more than 1024 files.
-fn limit_open_files(process: &Child, files: Option<u64>) -> io::Result<()> {
-    let pid = process.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
-    let pid = pid.ok_or_else(|| io::Error::other("the process has no id"))?;
-    let most = getrlimit(Resource::Nofile).maximum;
-    let current = files.into_iter().chain(most).min();
-    prlimit(Some(pid), Resource::Nofile, Rlimit { current, maximum: most })?;
-    Ok(())
 }
 
 async fn keep_one_running(

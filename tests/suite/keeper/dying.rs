@@ -108,7 +108,7 @@ async fn a_keeper_that_cannot_be_started_is_an_error_that_names_it() {
         lease: Duration::from_secs(10),
         output: OutputBounds::default(),
         delegation: None,
-        open_files: Some(1024),
+        open_files: None,
     };
     let error = Keeper::start(settings).await.unwrap_err().to_string();
     assert!(error.contains("/no/such/schedd") && error.contains("No such file"), "{error}");

@@ -64,7 +64,7 @@ impl Bench {
             lease,
             output: OutputBounds::default(),
             delegation: None,
-            open_files: Some(1024),
+            open_files: None,
         };
         let keeper = Keeper::start(settings).await.unwrap();
         Self {
