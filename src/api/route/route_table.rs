@@ -295,7 +295,7 @@ mod tests {
             RouteAction::Verb(verb) => verb,
             RouteAction::Jobs => &["list"],
             RouteAction::Runs => &["history"],
-            RouteAction::Logs => &["logs"],
+            RouteAction::Logs | RouteAction::Page(PageKind::Run) => &["logs"],
             _ => panic!("{route:?} has no verb"),
         };
         let mut words: Vec<String> = verb.iter().map(ToString::to_string).collect();
