@@ -95,6 +95,7 @@ impl ApiServer {
             namespace: NamespaceReader::default(),
             dashboard: DashboardView::new(&self.config.base_path),
         }));
+        info!("The HTTP API answers all requests.");
     }
 
     /// Stops: no new connection is accepted, streams end, and other answers and changes that

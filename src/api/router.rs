@@ -61,13 +61,17 @@ fn router(state: &Arc<ApiState>) -> Router {
         let shared = state.clone();
         let method: MethodRouter<(), Infallible> =
             on(filter, move |request: Request| answer(shared.clone(), route, request));
+        let base = state.config.base_path.as_str();
+        if route.path == "/" && !base.is_empty() {
+            routes = routes.route(base, method.clone());
+        }
         for path in paths_of(route) {
-            routes = routes.route(path, method.clone());
+            routes = routes.route(&format!("{base}{path}"), method.clone());
         }
     }
     let base = state.config.base_path.clone();
     let shared = state.clone();
-    below(&base, routes)
+    routes
         .fallback(move |request: Request| async move { no_route(&shared, request) })
         .method_not_allowed_fallback(move |method: Method, uri: Uri| {
             let path = uri.path().strip_prefix(&base).unwrap_or_default();
@@ -76,7 +80,7 @@ fn router(state: &Arc<ApiState>) -> Router {
         .layer(axum::middleware::map_response(finished))
 }
 
-/// Returns `routes` below the path `base`. The first page also answers without a slash at its end.
+/// Returns `routes` below the path `base`.
 fn below(base: &str, routes: Router) -> Router {
     if base.is_empty() { routes } else { Router::new().nest(base, routes) }
 }

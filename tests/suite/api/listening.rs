@@ -21,7 +21,7 @@ fn whoever_may_open_the_socket_is_admin_and_a_stale_socket_is_replaced() {
     let address = format!("unix:{}", path.display());
     let jobs = format!("[api]\nlisten = \"{address}\"\n[jobs.a]\nshell = \"true\"\n");
     let mut daemon = Schedd::on(&redis).node("n1").jobs(&jobs).start();
-    daemon.wait_for_log("The HTTP API listens.");
+    daemon.wait_for_log("The HTTP API answers all requests.");
     daemon.wait_for_log("All jobs of the jobs file are applied");
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
     let mut stream = UnixStream::connect(&path).unwrap();
@@ -128,7 +128,7 @@ fn requests_are_answered_over_tls() {
         dir.path().join("tokens")
     );
     let daemon = Schedd::on(&redis).jobs(&jobs).start();
-    let log = daemon.wait_for_log("The HTTP API listens.");
+    let log = daemon.wait_for_log("The HTTP API answers all requests.");
     daemon.wait_for_log("All jobs of the jobs file are applied");
     let url = log.split("address=").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
     assert!(url.starts_with("https://"), "{url}");

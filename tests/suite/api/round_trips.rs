@@ -7,8 +7,9 @@ use crate::support::wait::{LONG, until};
 
 /// The most round trips to Redis for a request.
 const MOST: usize = 8;
-/// The number of requests of each path. The node itself makes fewer round trips meanwhile.
-const REQUESTS: usize = 30;
+/// The number of requests of each path, of which the one with the fewest round trips counts. The
+/// node itself makes some meanwhile, and a busy host parts commands that are sent together.
+const REQUESTS: usize = 20;
 /// Reports and searches that read on by what they have read.
 const EXEMPT: [&str; 1] = ["/v1/doctor"];
 
@@ -46,12 +47,13 @@ fn no_read_takes_more_than_eight_round_trips_to_redis() {
             continue;
         }
         let path = path.replace("{job}", "tick").replace("{run}", "tick@last");
-        let before = proxy.round_trips();
-        for _ in 0..REQUESTS {
+        let trips = (0..REQUESTS).map(|_| {
+            let before = proxy.round_trips();
             let answer = scene.get("viewer", &path);
             assert!([200, 401].contains(&answer.status), "{path}: {answer:?}");
-        }
-        let trips = (proxy.round_trips() - before) / REQUESTS;
+            proxy.round_trips() - before
+        });
+        let trips = trips.min().unwrap();
         println!("{path}: {trips}");
         if trips > MOST {
             dear.push(format!("{path}: {trips}"));
