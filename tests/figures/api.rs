@@ -84,7 +84,8 @@ fn start(redis: &TestRedis, dir: &std::path::Path) -> (Schedd, HttpProbe) {
         path.display()
     );
     let node = Schedd::on(redis).node("n1").jobs(&file).start();
-    let log = node.wait_for_log("The HTTP API answers all requests.");
+    let log = node.wait_for_log("The HTTP API listens.");
+    node.wait_for_log("The HTTP API answers all requests.");
     node.wait_for_log("Started.");
     let address = log.split("address=http://").nth(1).unwrap().split([' ', '\n']).next().unwrap();
     (node, HttpProbe::new(address.to_owned(), vec![("admin".to_owned(), token)]))

@@ -128,7 +128,8 @@ fn requests_are_answered_over_tls() {
         dir.path().join("tokens")
     );
     let daemon = Schedd::on(&redis).jobs(&jobs).start();
-    let log = daemon.wait_for_log("The HTTP API answers all requests.");
+    let log = daemon.wait_for_log("The HTTP API listens.");
+    daemon.wait_for_log("The HTTP API answers all requests.");
     daemon.wait_for_log("All jobs of the jobs file are applied");
     let url = log.split("address=").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
     assert!(url.starts_with("https://"), "{url}");

@@ -105,7 +105,8 @@ fn node_at(url: &str, node: &str, tokens: &Path, settings: &str, jobs: &str) -> 
         tokens.display()
     );
     let daemon = Schedd::at(url).node(node).jobs(&file).start();
-    let log = daemon.wait_for_log("The HTTP API answers all requests.");
+    let log = daemon.wait_for_log("The HTTP API listens.");
+    daemon.wait_for_log("The HTTP API answers all requests.");
     daemon.wait_for_log("All jobs of the jobs file are applied");
     let address = log.split("address=http://").nth(1).unwrap();
     let address = address.split([' ', '\n']).next().unwrap().to_owned();

@@ -106,7 +106,8 @@ fn connections_leave_files_for_the_runs_of_the_node() {
     );
     let schedd =
         Schedd::on(&redis).played_by(&limited(dir.path(), "ulimit -n 256")).jobs(&jobs).start();
-    let log = schedd.wait_for_log("The HTTP API answers all requests.");
+    let log = schedd.wait_for_log("The HTTP API listens.");
+    schedd.wait_for_log("The HTTP API answers all requests.");
     schedd.wait_for_log("All jobs of the jobs file are applied");
     let address = log.split("address=http://").nth(1).unwrap().split(' ').next().unwrap();
     let mut slow: Vec<TcpStream> = (0..250).map(|_| TcpStream::connect(address).unwrap()).collect();
