@@ -14,10 +14,14 @@ use crate::cli::embedded::remote_frames::FRAMES;
 /// The documentation of the JSON documents.
 const DOCUMENTS: &str = include_str!("../../docs/json.md");
 
-/// Returns the description of all routes.
-pub(super) fn document() -> &'static Value {
+/// Returns the description of all routes. Each route stands below the path `base`.
+pub(super) fn document(base: &str) -> Value {
     static DOCUMENT: LazyLock<Value> = LazyLock::new(build);
-    &DOCUMENT
+    let mut document = DOCUMENT.clone();
+    if !base.is_empty() {
+        document["servers"] = json!([{"url": base}]);
+    }
+    document
 }
 
 fn build() -> Value {
@@ -315,7 +319,7 @@ mod tests {
 
     #[test]
     fn each_route_is_described_and_each_document_that_it_names_has_a_schema() {
-        let document = document();
+        let document = document("");
         let schemas = document["components"]["schemas"].as_object().unwrap();
         for route in ROUTES.iter().filter(|route| is_described(route)) {
             let operation =

@@ -19,14 +19,13 @@ pub(in crate::api) fn check_host(state: &ApiState, parts: &Parts) -> Result<(), 
     }
     let host = host_of(state, parts);
     let name = host.as_deref().map(without_port).unwrap_or_default();
-    let address = name.trim_matches(['[', ']']).parse::<IpAddr>().ok();
-    let is_own_address = address.is_some_and(|address| {
-        address.is_loopback()
-            || matches!(&state.config.listen, Some(ApiAddress::Tcp(own)) if own.ip() == address)
-    });
+    let own = match &state.config.listen {
+        Some(ApiAddress::Tcp(own)) => Some(own.ip()),
+        _ => None,
+    };
     let is_known = name.eq_ignore_ascii_case("localhost")
         || state.config.hosts.iter().any(|known| known.eq_ignore_ascii_case(name));
-    if is_own_address || is_known {
+    if is_own_address(name, own) || is_known {
         return Ok(());
     }
     Err(ApiProblem::new(
@@ -34,6 +33,15 @@ pub(in crate::api) fn check_host(state: &ApiState, parts: &Parts) -> Result<(), 
         "misdirected",
         format!("found host {name:?}, wanted a name of [api] hosts, or a loopback address"),
     ))
+}
+
+/// Returns true if the name of a host is an address of a listener at `own`. A listener at all
+/// addresses cannot know them. It takes any address, because rebinding needs a name.
+fn is_own_address(name: &str, own: Option<IpAddr>) -> bool {
+    let address = name.trim_matches(['[', ']']).parse::<IpAddr>();
+    address.is_ok_and(|address| {
+        address.is_loopback() || own.is_some_and(|own| own.is_unspecified() || own == address)
+    })
 }
 
 /// Fails (403) if a page of another site sends a request that changes something.
@@ -85,4 +93,25 @@ fn is_of_proxy(state: &ApiState, parts: &Parts) -> bool {
 
 fn text_of<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_own_address;
+
+    #[test]
+    fn only_a_listener_at_all_addresses_takes_any_address_as_its_own() {
+        for (own, name, is_own) in [
+            ("10.0.0.1", "10.0.0.1", true),
+            ("10.0.0.1", "10.0.0.2", false),
+            ("10.0.0.1", "127.0.0.1", true),
+            ("0.0.0.0", "10.0.0.2", true),
+            ("0.0.0.0", "evil.example", false),
+            ("0.0.0.0", "10.0.0.2.evil.example", false),
+            ("::", "[2001:db8::1]", true),
+            ("::", "", false),
+        ] {
+            assert_eq!(is_own_address(name, own.parse().ok()), is_own, "{own} {name}");
+        }
+    }
 }

@@ -151,7 +151,9 @@ async fn answer_without_body(
         }
         RouteAction::Events => stream::follow_events(state, caller, &parts.headers).await,
         RouteAction::Metrics => metrics::metrics(state).await,
-        RouteAction::OpenApi => Ok(json_response(StatusCode::OK, openapi::document())),
+        RouteAction::OpenApi => {
+            Ok(json_response(StatusCode::OK, &openapi::document(&state.config.base_path)))
+        }
         RouteAction::SignIn => sign_in(state, parts, given.text("code")).await,
         RouteAction::Page(kind) => {
             let caller = caller.ok_or_else(ApiProblem::no_route)?;

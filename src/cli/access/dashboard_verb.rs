@@ -57,7 +57,7 @@ pub(crate) fn dashboard(
     let (file, api) = token_file(global, args.place.tokens_file.clone());
     let of_variable = std::env::var("SCHEDD_API").ok().and_then(|text| text.parse().ok());
     let base = match (&args.url, of_variable.or(api.listen)) {
-        (Some(url), _) => url.trim_end_matches('/').to_owned(),
+        (Some(url), _) => browser_address(url)?,
         (None, Some(ApiAddress::Tcp(address))) => {
             let scheme = if api.tls.is_some() { "https" } else { "http" };
             format!("{scheme}://{address}{}", api.base_path)
@@ -101,6 +101,23 @@ pub(crate) fn dashboard(
         console.line(&link);
     }
     Ok(0)
+}
+
+/// Returns the address to which the path of the link is added.
+fn browser_address(text: &str) -> Result<String, CliFailure> {
+    let url = reqwest::Url::parse(text).ok();
+    let is_address = |url: &reqwest::Url| {
+        matches!(url.scheme(), "http" | "https")
+            && url.has_host()
+            && url.query().is_none()
+            && url.fragment().is_none()
+    };
+    if !url.as_ref().is_some_and(is_address) {
+        return Err(CliFailure::Invalid(format!(
+            "--url: found {text:?}, wanted the address of the API, such as https://jobs.example.org"
+        )));
+    }
+    Ok(text.trim_end_matches('/').to_owned())
 }
 
 /// Asks the desktop to open a link. Returns false if there is none.

@@ -17,7 +17,7 @@ use crate::domain::name::names::{NodeName, QueueName};
 use crate::domain::time::duration::parse_duration;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
-use crate::secrets::tokens::{TokenEntry, TokenRole, TokenText, sha256};
+use crate::secrets::tokens::{TokenEntry, TokenFile, TokenRole, TokenText, sha256};
 
 pub(crate) const TOKEN_HELP: &str = "\
 Examples:
@@ -125,7 +125,7 @@ pub(crate) fn token(
         }
         TokenVerb::List { place } => {
             let (file, _) = token_file(global, place.tokens_file.clone());
-            list(&file.tokens()?.tokens, console);
+            list(&file, console)?;
             Ok(0)
         }
         TokenVerb::Revoke { names, place } => {
@@ -167,7 +167,10 @@ fn token_name(text: &str) -> Result<String, CliFailure> {
     })
 }
 
-fn list(tokens: &[TokenEntry], console: &mut Console) {
+fn list(file: &TokenFile, console: &mut Console) -> Result<(), CliFailure> {
+    let stock = file.tokens()?;
+    let tokens = &stock.tokens;
+    let path = file.path().display();
     let at = |ms: i64| UnixMillis::new(ms).unwrap_or(UnixMillis::EPOCH);
     if console.is_json() {
         let document = tokens.iter().map(|token| {
@@ -181,12 +184,14 @@ fn list(tokens: &[TokenEntry], console: &mut Console) {
             })
         });
         console.json(&document.collect());
-        return;
+        return Ok(());
     }
     if tokens.is_empty() {
-        console.note("no tokens; make one with schedctl token new --role viewer");
-        return;
+        console
+            .note(&format!("no tokens in {path}; make one with schedctl token new --role viewer"));
+        return Ok(());
     }
+    console.note(&format!("tokens in {path}:"));
     let zone = local_zone();
     let row = |token: &TokenEntry| {
         let expires = token.expires_ms.map_or_else(
@@ -208,4 +213,5 @@ fn list(tokens: &[TokenEntry], console: &mut Console) {
     };
     let rows: Vec<[Cell; 5]> = tokens.iter().map(row).collect();
     Table::new(["NAME", "ROLE", "QUEUES", "CREATED", "EXPIRES"]).page(&rows, console);
+    Ok(())
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::target::job_name;
+use super::target::{job_name, no_such_job};
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
@@ -85,9 +85,7 @@ impl Chains {
                 .collect(),
             (Some(job), Ok(roots)) => {
                 let Some(root) = roots.get(job) else {
-                    return Err(CliFailure::NotFound(format!(
-                        "job {job} is in no chain: it has no parents and no children"
-                    )));
+                    return Err(in_no_chain(store, job).await?);
                 };
                 let is_of_chain = |(_, other): &(&&JobName, &&JobName)| *other == root;
                 roots.iter().filter(is_of_chain).map(|(job, _)| (*job).clone()).collect()
@@ -174,4 +172,14 @@ fn schedule_of(record: Option<JobRecord>) -> String {
         Some(Err(_)) => "unreadable".to_owned(),
         None => "does not exist".to_owned(),
     }
+}
+
+/// Returns the failure for a job that is in no chain.
+async fn in_no_chain(store: &Store, job: &JobName) -> Result<CliFailure, CliFailure> {
+    Ok(match store.read_job(job).await?.filter(JobRecord::is_live) {
+        Some(_) => CliFailure::NotFound(format!(
+            "job {job} is in no chain: it has no parents and no children"
+        )),
+        None => no_such_job(store, job).await,
+    })
 }

@@ -123,10 +123,16 @@ impl ApiClient {
             request = request.bearer_auth(token);
         }
         let answer = request.send().await.map_err(|error| {
+            let why = whole(&error);
+            let is_untrusted = why.contains("certificate");
+            let hint = if is_untrusted {
+                "; SSL_CERT_FILE names a file with the certificate of its authority"
+            } else {
+                ""
+            };
             CliFailure::Unreachable(format!(
-                "the API at {} cannot be reached: {}",
-                self.address,
-                whole(&error)
+                "the API at {} cannot be reached: {why}{hint}",
+                self.address
             ))
         })?;
         let status = answer.status();

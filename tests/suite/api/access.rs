@@ -309,8 +309,9 @@ fn tokens_are_made_listed_and_revoked_on_the_command_line() {
     run(&["token", "new", "--role", "viewer", "--expires", "soon"])
         .refused(2, &["--expires", "soon"]);
     run(&["token", "new", "--role", "viewer", "--name", "a b"]).refused(2, &["--name", "a b"]);
-    let listed = run(&["token", "list"]).good().stdout;
-    assert!(listed.contains("mail,low") || listed.contains("low,mail"), "{listed}");
+    let listed = run(&["token", "list"]).good();
+    assert!(listed.stdout.contains("mail,low") || listed.stdout.contains("low,mail"), "{listed:?}");
+    assert!(listed.stderr.contains("tokens in tokens"), "the file is named: {listed:?}");
     let new = || {
         let mut command = ctl.command(&["token", "new", "--role", "admin", file]);
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
@@ -326,4 +327,7 @@ fn tokens_are_made_listed_and_revoked_on_the_command_line() {
     std::fs::write(ctl.home().join("tokens"), "nonsense").unwrap();
     run(&["token", "list"]).refused(1, &["file of tokens", "tokens"]);
     run(&["dashboard"]).refused(2, &["no address", "listen", "--url"]);
+    for bad in ["jobs.example.org", "ftp://jobs.example.org", "https://jobs.example.org/?a=b", ""] {
+        run(&["dashboard", "--url", bad]).refused(2, &["--url", bad, "https://jobs.example.org"]);
+    }
 }

@@ -87,6 +87,8 @@ fn routes_lie_below_the_base_path() {
     let scene = ApiScene::start("base_path = \"/schedd/\"", "");
     assert_eq!(scene.get("viewer", "/schedd/v1/stats").status, 200);
     assert_eq!(scene.get("viewer", "/schedd/healthz").status, 200);
+    let described = scene.get("viewer", "/schedd/v1/openapi.json").of(200);
+    assert_eq!(described["servers"], serde_json::json!([{"url": "/schedd"}]));
     scene.get("viewer", "/v1/stats").problem(404, "not_found");
     scene.get("viewer", "/schedd/nothing").problem(404, "not_found");
 }
@@ -141,7 +143,7 @@ fn requests_are_answered_over_tls() {
     ctl.run(&["stats", "--token-file", "token"]).good();
     // Without the certificate of the server, nothing is sent.
     let stranger = Schedctl::alone().env("SCHEDD_API_URL", &url);
-    stranger.run(&["stats"]).refused(69, &["the API at", "certificate"]);
+    stranger.run(&["stats"]).refused(69, &["the API at", "certificate", "SSL_CERT_FILE"]);
 }
 
 #[test]

@@ -121,6 +121,7 @@ fn graph_draws_chains_as_a_tree_as_dot_and_as_json() {
     );
     bench.add(&["--name", "alone", "--every", "1h", "--", "true"]);
     bench.ctl.run(&["graph", "alone"]).refused(3, &["alone", "no chain"]);
+    bench.ctl.run(&["graph", "reprot"]).refused(3, &["no job reprot", "report"]);
 }
 
 #[test]
