@@ -542,6 +542,9 @@ fn run_text(
     if let Some(next) = record.next.as_ref().filter(|next| !next.starts_with(REFUSED)) {
         field("next", &format!("set by the run: {next}"), console);
     }
+    if let Some(note) = &record.note {
+        field("note", note, console);
+    }
     if let Some(by) = &record.by {
         field("by", by, console);
     }

@@ -239,6 +239,7 @@ impl RunView {
             ("reason", json!(self.reason())),
             ("next", json!(self.next_set())),
             ("by", json!(record.by)),
+            ("note", json!(record.note)),
             ("error", json!(record.error.clone().filter(|_| ended))),
             ("left_processes", json!(record.left_processes)),
             ("not_enforced", json!(record.not_enforced)),

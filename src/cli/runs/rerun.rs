@@ -13,6 +13,7 @@ use crate::cli::jobs::run_name::RunName;
 use crate::cli::jobs::target::{definition_of, find_run, no_such_job};
 use crate::cli::render::Console;
 use crate::domain::name::names::{JobName, RunId};
+use crate::domain::run::run_note::RunNote;
 use crate::engine::Definition;
 use crate::engine::planning::job_operations;
 use crate::engine::planning::planting::{Applied, Request, apply_one};
@@ -35,6 +36,9 @@ pub(crate) struct RerunArgs {
     /// Id of the run
     #[arg(value_name = "RUN", add = crate::cli::shell::completion::runs())]
     run: String,
+    /// Why the run is wanted, for its record and the audit log of the job
+    #[arg(long, value_name = "TEXT")]
+    note: Option<RunNote>,
     #[command(flatten)]
     waiting: WaitArgs,
 }
@@ -57,7 +61,7 @@ pub(crate) async fn rerun(
         )));
     }
     refuse_damaged(&store, run.job()).await?;
-    let new = match job_operations::rerun(&store, &run).await? {
+    let new = match job_operations::rerun(&store, &run, args.note.as_ref()).await? {
         Some(new) => Some(new),
         None => add_again(&store, run.job()).await?,
     };

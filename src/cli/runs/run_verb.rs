@@ -24,6 +24,7 @@ use crate::cli::local_zone::local_zone;
 use crate::cli::render::{Console, RunView, Zones, rfc3339, shown, span, view_runs, zone_of_job};
 use crate::cli::state::node_presence::warn_if_none_runs;
 use crate::domain::name::names::{JobName, RunId};
+use crate::domain::run::run_note::RunNote;
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::duration::parse_duration;
 use crate::engine::planning::job_operations;
@@ -39,6 +40,7 @@ pub(crate) const INTERRUPTED: u8 = 130;
 const EXAMPLES: &str = "\
 Examples:
   schedctl run backup
+  schedctl run backup --note 'after the repair of the disk'
   schedctl run backup --wait --wait-timeout 10m
 
 Exit codes with --wait: the job's own; 128 + signal; 124 the run timed out, or the wait did; 75
@@ -51,6 +53,9 @@ pub(crate) struct RunArgs {
     /// Name of the job
     #[arg(add = crate::cli::shell::completion::jobs())]
     job: String,
+    /// Why the run is wanted, for its record and the audit log of the job
+    #[arg(long, value_name = "TEXT")]
+    note: Option<RunNote>,
     #[command(flatten)]
     waiting: WaitArgs,
 }
@@ -108,7 +113,7 @@ pub(crate) async fn run(
     let waiting = args.waiting.prepare()?;
     let store = connect(global, console).await?;
     refuse_damaged(&store, &name).await?;
-    let runs = job_operations::run_by_hand(&store, &name).await?;
+    let runs = job_operations::run_by_hand(&store, &name, args.note.as_ref()).await?;
     if runs.is_empty() {
         let record = store.read_job(&name).await?.filter(JobRecord::is_live);
         if record.as_ref().is_some_and(has_instances) {

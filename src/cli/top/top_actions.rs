@@ -25,7 +25,7 @@ pub(super) async fn carry_out(store: &Store, action: &TopAction) -> Result<Strin
 
 async fn run_now(store: &Store, job: &JobName) -> Result<String, CliFailure> {
     refuse_damaged(store, job).await?;
-    match job_operations::run_by_hand(store, job).await?.as_slice() {
+    match job_operations::run_by_hand(store, job, None).await?.as_slice() {
         [] => Err(not_defined(store, job).await),
         [run] => Ok(format!("run {run} is due now")),
         runs => Ok(format!("{} runs of {job} are due now, one on each node", runs.len())),

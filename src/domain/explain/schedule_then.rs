@@ -207,6 +207,7 @@ mod tests {
             what: what.to_owned(),
             by: None,
             run: None,
+            note: None,
             count: None,
             schedules,
             dues: None,

@@ -15,6 +15,8 @@ pub struct AuditEntry {
     pub by: Option<String>,
     /// The run that was changed. `None` unless the change concerned a single run.
     pub run: Option<String>,
+    /// The note of the author, in one line. `None` if the author wrote none.
+    pub note: Option<String>,
     /// The number of changed runs. `None` unless the change concerned several runs.
     pub count: Option<u64>,
     /// The schedule before the change and the schedule after the change. `None` if the schedule

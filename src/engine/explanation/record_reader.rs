@@ -52,6 +52,7 @@ pub(super) fn run_facts(
             .reason
             .filter(|reason| !(record.state == RunState::Scheduled && reason == "retry")),
         asked_by: record.asked_by,
+        note: record.note,
         finished_at: record.finished_at,
         behind: record.behind,
         gate: waits_at.or(waited_at),

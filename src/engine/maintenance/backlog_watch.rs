@@ -108,7 +108,7 @@ async fn report(
     else {
         return Ok(());
     };
-    match plant_run(store, run).await {
+    match plant_run(store, run, None).await {
         Ok(Some(run)) => info!(queue = %queue, run = %run, "The job of on_backlog runs."),
         Ok(None) => {
             warn!(queue = %queue, job = %job, "The backlog is not reported, because the job of on_backlog does not exist or runs on each node.");

@@ -14,6 +14,7 @@ use crate::domain::job::job_spec::gates_of;
 use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::{JobName, NodeName, RunId, RunKind};
 use crate::domain::queue::lane::Lane;
+use crate::domain::run::run_note::RunNote;
 use crate::domain::run::run_state::RunState;
 use crate::domain::schedule::lateness;
 use crate::domain::schedule::lateness::SkippedRange;
@@ -343,8 +344,12 @@ async fn resume_one(
 
 /// Adds a manual run of the job, due now, to the due set. A job with `on = "each-node"` gets a run
 /// on each of its nodes that runs, all with the same due time. Returns no run if the job does not
-/// exist, or none of its nodes runs.
-pub async fn run_by_hand(store: &Store, name: &JobName) -> Result<Vec<RunId>, OperationError> {
+/// exist, or none of its nodes runs. `note` says why the user asks for the run.
+pub async fn run_by_hand(
+    store: &Store,
+    name: &JobName,
+    note: Option<&RunNote>,
+) -> Result<Vec<RunId>, OperationError> {
     let (now, word) = (store.now().await?, random_word());
     let instances = instances_of(store, name).await?;
     let names = if instances.is_empty() {
@@ -362,15 +367,19 @@ pub async fn run_by_hand(store: &Store, name: &JobName) -> Result<Vec<RunId>, Op
     };
     let mut runs = Vec::new();
     for name in names {
-        runs.extend(plant_run(store, RunId::manual(name, now, &word)?).await?);
+        runs.extend(plant_run(store, RunId::manual(name, now, &word)?, note).await?);
     }
     Ok(runs)
 }
 
 /// Adds a run that repeats `run` to the due set. The new run has the due time of `run` and is ready
-/// now. Returns `None` if the job no longer exists.
-pub async fn rerun(store: &Store, run: &RunId) -> Result<Option<RunId>, OperationError> {
-    plant_run(store, RunId::rerun(run.job().clone(), run.due(), &random_word())?).await
+/// now. Returns `None` if the job no longer exists. `note` says why the user asks for the run.
+pub async fn rerun(
+    store: &Store,
+    run: &RunId,
+    note: Option<&RunNote>,
+) -> Result<Option<RunId>, OperationError> {
+    plant_run(store, RunId::rerun(run.job().clone(), run.due(), &random_word())?, note).await
 }
 
 /// Returns six random letters and digits, for the id of a run.
@@ -380,13 +389,17 @@ pub(super) fn random_word() -> String {
 
 /// Adds `run`, which is ready now, to the due set, unless it was added before. Returns `None` if its
 /// job does not exist or has an instance on each node.
-pub(crate) async fn plant_run(store: &Store, run: RunId) -> Result<Option<RunId>, OperationError> {
+pub(crate) async fn plant_run(
+    store: &Store,
+    run: RunId,
+    note: Option<&RunNote>,
+) -> Result<Option<RunId>, OperationError> {
     for _ in 0..ROUNDS {
         let job = store.read_job(run.job()).await?.filter(JobRecord::is_live);
         let Some(job) = job.filter(|job| job.lane != Lane::of_each_node()) else {
             return Ok(None);
         };
-        match store.plant_manual(&run, &job.lane).await? {
+        match store.plant_manual(&run, &job.lane, note).await? {
             ManualReply::Planted => return Ok(Some(run)),
             ManualReply::Unknown => return Ok(None),
             ManualReply::Stale => {}

@@ -89,6 +89,8 @@ pub struct RunRecord {
     pub by: Option<String>,
     /// The operator who asked for this manual run, as `user@host`; None if no operator did.
     pub asked_by: Option<String>,
+    /// The note of the user who asked for this run; None if the user wrote none.
+    pub note: Option<String>,
     /// The time that the run set for the next run of its job, or the reason why it was refused.
     pub next: Option<String>,
     /// The time a spread or manual run was added to the due set. None for any other run, which is
@@ -169,6 +171,7 @@ impl RunRecord {
             skipped: None,
             by: None,
             asked_by: None,
+            note: None,
             next: None,
             planted_at: None,
             ready_at: None,
@@ -284,6 +287,7 @@ impl RunRecord {
             skipped: instant("skipped_to").zip(number("skipped_count")),
             by: text("by"),
             asked_by: text("asked_by"),
+            note: text("note"),
             next: text("next"),
             planted_at: instant("planted_at"),
             ready_at: instant("ready_at"),

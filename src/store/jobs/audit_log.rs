@@ -41,6 +41,7 @@ pub(crate) fn entry_of(member: &str) -> Option<AuditEntry> {
         what: text("what")?,
         by: text("by"),
         run: text("run"),
+        note: text("note"),
         count: value["count"].as_u64(),
         schedules: text("old").zip(text("new")),
         dues: instant("first").zip(instant("last")),

@@ -7,6 +7,7 @@ use super::successor::Successor;
 use crate::domain::name::names::{Fence, RunId};
 use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
+use crate::domain::run::run_note::RunNote;
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
@@ -291,15 +292,22 @@ impl Store {
         Ok(flat.chunks_exact(2).filter_map(read).collect())
     }
 
-    /// Adds a manual run that is ready now to the due set. `lane` is the job's lane as read.
-    pub async fn plant_manual(&self, run: &RunId, lane: &Lane) -> Result<ManualReply, StoreError> {
+    /// Adds a manual run that is ready now to the due set. `lane` is the job's lane as read, and
+    /// `note` is that of the user who asks for the run.
+    pub async fn plant_manual(
+        &self,
+        run: &RunId,
+        lane: &Lane,
+        note: Option<&RunNote>,
+    ) -> Result<ManualReply, StoreError> {
         self.note_lanes([lane]).await?;
         let call = self
             .call(&scripts::PLANT_MANUAL)
             .of_run(run)
             .of_job_lane(lane)
             .arg("lane", lane.as_str())
-            .arg("by", &*self.by);
+            .arg("by", &*self.by)
+            .optional("note", note);
         let reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {
             "planted" => ManualReply::Planted,

@@ -209,7 +209,7 @@ impl ChainPlay {
             }
             Operation::ByHand => {
                 let run = RunId::manual(name("root"), t(self.now), "hand").unwrap();
-                self.store().plant_manual(&run, &Lane::default_lane()).await.unwrap();
+                self.store().plant_manual(&run, &Lane::default_lane(), None).await.unwrap();
             }
             Operation::Miss => self.miss().await,
             Operation::Pause(at) => {

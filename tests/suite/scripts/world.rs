@@ -208,7 +208,7 @@ impl World {
     /// Plants a manual run of `job` at `offset`.
     pub(crate) async fn by_hand(&self, job: &str, offset: i64) -> RunId {
         let run = RunId::manual(name(job), t(offset), "hand").unwrap();
-        let reply = self.at(offset).plant_manual(&run, &Lane::default_lane()).await.unwrap();
+        let reply = self.at(offset).plant_manual(&run, &Lane::default_lane(), None).await.unwrap();
         assert_eq!(reply, schedd::store::ManualReply::Planted);
         run
     }

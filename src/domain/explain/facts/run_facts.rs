@@ -30,6 +30,8 @@ pub struct RunFacts {
     pub by: Option<String>,
     /// The user who requested the run, if the run was requested by hand.
     pub asked_by: Option<String>,
+    /// The note of the user who requested the run.
+    pub note: Option<String>,
     /// The attempts of the run, oldest first.
     pub attempts: Vec<AttemptFacts>,
     /// The time when the run was first claimed.

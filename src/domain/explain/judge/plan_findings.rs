@@ -102,6 +102,8 @@ fn next_set(facts: &Facts) -> Option<Finding> {
 fn kind_of_run(facts: &Facts) -> Option<Finding> {
     let run = facts.run()?;
     let (by, due) = (by(run.asked_by.as_ref()), facts.shown(run.run.due()));
+    let note = run.note.as_ref().map(|note| format!(", with the note {note:?}"));
+    let note = note.unwrap_or_default();
     Some(match run.run.kind() {
         RunKind::Regular => return None,
         // No user requests the run of a notice.
@@ -110,7 +112,7 @@ fn kind_of_run(facts: &Facts) -> Option<Finding> {
             let asking = run.asked_by.as_ref().filter(|by| by.parse::<RunId>().is_ok());
             let text = match asking {
                 Some(asking) => format!("Run {asking} of the job set the time of this run."),
-                None => format!("The run was requested by hand{by} on {due}."),
+                None => format!("The run was requested by hand{by} on {due}{note}."),
             };
             finding("asked_for", text)
         }
@@ -122,7 +124,9 @@ fn kind_of_run(facts: &Facts) -> Option<Finding> {
         ),
         RunKind::Rerun => finding(
             "done_anew",
-            format!("The run repeats the run of {due}, as requested with schedctl rerun{by}."),
+            format!(
+                "The run repeats the run of {due}, as requested with schedctl rerun{by}{note}."
+            ),
         ),
         RunKind::Boot => finding(
             "booted",

@@ -31,6 +31,39 @@ fn a_run_by_hand_is_due_now_and_leaves_the_schedule_alone() {
 }
 
 #[test]
+fn the_note_of_a_run_by_hand_stands_in_its_record_and_in_the_audit_log() {
+    let bench = Bench::start();
+    bench.add(&["--name", "a", "--", "x"]);
+    let run = |args: &[&str]| bench.ctl.run(args).good().stdout.trim_end().to_owned();
+    let first = run(&["run", "a", "--note", " the \"new\" disk "]);
+    let claim = bench.node.claim("a");
+    bench.node.finish(&claim, RunState::Succeeded, &[]);
+    let second = run(&["rerun", &first, "--note", "once more"]);
+    let third = run(&["run", "a"]);
+    let notes = [(&first, Some("the \"new\" disk")), (&second, Some("once more")), (&third, None)];
+    for (run, note) in notes {
+        let shown = bench.ctl.run(&["show", run, "--json"]).good().json();
+        assert_eq!(shown["note"].as_str(), note, "{shown}");
+    }
+    let text = bench.ctl.run(&["show", &first]).good().stdout;
+    assert!(text.contains("the \"new\" disk"), "{text}");
+    let explained = bench.ctl.run(&["explain", "a", "--json"]).good().json();
+    let log = explained["audit_log"].as_array().unwrap().iter();
+    let kept: Vec<_> = log.filter(|entry| entry["what"] == "run asked for").collect();
+    assert_eq!(kept.len(), 3, "{explained}");
+    for (run, note) in notes {
+        let entry = kept.iter().find(|entry| entry["run_id"] == run.as_str()).unwrap();
+        assert_eq!(entry["note"].as_str(), note, "{entry}");
+    }
+    let why = bench.ctl.run(&["explain", &first]).good().stdout;
+    assert!(why.contains("with the note \"the \\\"new\\\" disk\""), "{why}");
+    bench.ctl.run(&["run", "a", "--note", " "]).refused(2, &["--note", "0 characters"]);
+    let too_much = "x".repeat(201);
+    bench.ctl.run(&["run", "a", "--note", &too_much]).refused(2, &["--note", "201 characters"]);
+    bench.ctl.run(&["rerun", &first, "--note", "a\nb"]).refused(2, &["control character"]);
+}
+
+#[test]
 fn a_job_whose_run_by_hand_is_tried_again_is_retrying_until_that_ends() {
     let bench = Bench::start();
     bench.add(&["--name", "planned", "--every", "2h", "--", "x"]);

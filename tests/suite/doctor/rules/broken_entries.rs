@@ -254,7 +254,7 @@ impl Stage {
         let mut own = run.clone();
         if scene == Manual {
             own = RunId::manual(run.job().clone(), t(desk.now()), "hand").unwrap();
-            desk.at(desk.now()).plant_manual(&own, &Lane::default_lane()).await.unwrap();
+            desk.at(desk.now()).plant_manual(&own, &Lane::default_lane(), None).await.unwrap();
         } else if scene != Planned {
             let claim = desk.win_due(&run).await;
             let fence = claim.fence.as_u64();

@@ -39,7 +39,7 @@ fn a_job_that_floods_history_and_output_takes_nothing_from_a_quiet_one() {
     };
     for batch in 1..=BATCHES {
         for _ in 0..BATCH {
-            eye.ask(job_operations::run_by_hand(eye.store(), &"loud".parse().unwrap()))
+            eye.ask(job_operations::run_by_hand(eye.store(), &"loud".parse().unwrap(), None))
                 .unwrap()
                 .remove(0);
         }
@@ -105,7 +105,7 @@ fn a_node_long_gone_is_forgotten_unless_it_alone_lists_a_job() {
     // What wakes the janitor is a history that is too long.
     eye.add(&json!({"name": "loud", "shell": "true", "overlap": "allow"}));
     for _ in 0..60 {
-        eye.ask(job_operations::run_by_hand(eye.store(), &"loud".parse().unwrap()))
+        eye.ask(job_operations::run_by_hand(eye.store(), &"loud".parse().unwrap(), None))
             .unwrap()
             .remove(0);
     }

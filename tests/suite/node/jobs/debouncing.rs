@@ -128,7 +128,8 @@ fn keys_nobody_holds_any_more_are_trimmed_by_a_node() {
     until("they are trimmed", Duration::from_secs(180), || {
         if changed.is_none_or(|at| at.elapsed() > Duration::from_secs(2)) {
             let loud = "loud".parse().unwrap();
-            let call = schedd::engine::planning::job_operations::run_by_hand(eye.store(), &loud);
+            let call =
+                schedd::engine::planning::job_operations::run_by_hand(eye.store(), &loud, None);
             assert_eq!(eye.ask(call).unwrap().len(), 1);
             changed = Some(Instant::now());
         }

@@ -79,7 +79,7 @@ fn a_run_for_another_host_is_left_to_it() {
     // One planted after it, for any host, has run.
     let hand =
         schedd::domain::name::names::RunId::manual(own.job().clone(), own.due(), "hand").unwrap();
-    eye.ask(eye.store().plant_manual(&hand, &"default".parse().unwrap())).unwrap();
+    eye.ask(eye.store().plant_manual(&hand, &"default".parse().unwrap(), None)).unwrap();
     eye.wait_for_history("warm-up", 2);
     let left = eye.run(&far.to_string()).unwrap();
     assert_eq!((left.state, left.attempt), (RunState::Scheduled, 0));

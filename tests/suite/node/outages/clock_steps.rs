@@ -389,7 +389,7 @@ fn old_run(redis: &TestRedis, eye: &Eye, ahead: i64) -> String {
 fn until_forgotten(eye: &Eye, run: &str) {
     eye.add(&json!({"name": "loud", "shell": "true", "overlap": "allow"}));
     for _ in 0..60 {
-        eye.ask(job_operations::run_by_hand(eye.store(), &"loud".parse().unwrap()))
+        eye.ask(job_operations::run_by_hand(eye.store(), &"loud".parse().unwrap(), None))
             .unwrap()
             .remove(0);
     }

@@ -173,8 +173,10 @@ fn a_manual_run_leaves_the_schedule_alone() {
     let _node = ScriptedNode::on(&redis, &script).start();
     eye.add(&json!({"name": "m", "cron": "0 0 1 1 *", "shell": "true"}));
     let pending = eye.job("m").unwrap().pending;
-    let run =
-        eye.ask(job_operations::run_by_hand(eye.store(), &"m".parse().unwrap())).unwrap().remove(0);
+    let run = eye
+        .ask(job_operations::run_by_hand(eye.store(), &"m".parse().unwrap(), None))
+        .unwrap()
+        .remove(0);
     let ended = eye.wait_for_history("m", 1).remove(0);
     assert_eq!((ended.run, ended.state), (run, RunState::Succeeded));
     assert_eq!(eye.job("m").unwrap().pending, pending);

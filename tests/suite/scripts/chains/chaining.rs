@@ -233,7 +233,7 @@ async fn manual_runs_and_backfills_of_the_root_bring_their_children() {
     let alone = world.by_hand("a", 20).await;
     run_to(&world, 20, &alone, RunState::Succeeded).await;
     let rerun = RunId::rerun(name("root"), t(5), "abc123").unwrap();
-    world.at(30).plant_manual(&rerun, &Lane::default_lane()).await.unwrap();
+    world.at(30).plant_manual(&rerun, &Lane::default_lane(), None).await.unwrap();
     run_to(&world, 30, &rerun, RunState::Succeeded).await;
     assert_eq!(give(&world, 40).await, []);
     world.assert_sound();

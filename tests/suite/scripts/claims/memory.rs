@@ -36,7 +36,7 @@ async fn nothing_new_is_taken_and_nothing_half_of_it_written() {
     let errors = [
         world.at(1).apply_job(&definition("b", 5)).await.unwrap_err(),
         world.at(1).retry_run(&retrial).await.unwrap_err(),
-        world.at(1).plant_manual(&hand, &queue("default")).await.unwrap_err(),
+        world.at(1).plant_manual(&hand, &queue("default"), None).await.unwrap_err(),
         world.at(1).write_output(&claim, &frames).await.unwrap_err(),
     ];
     for error in errors {

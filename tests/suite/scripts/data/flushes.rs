@@ -113,7 +113,10 @@ async fn when_all_was_deleted_every_call_says_so_and_makes_nothing_up() {
         RemoveReply::Unknown
     );
     assert_eq!(store.pause_job(&job, None, &[]).await.unwrap(), PauseReply::Unknown);
-    assert_eq!(store.plant_manual(&run, &queue("default")).await.unwrap(), ManualReply::Unknown);
+    assert_eq!(
+        store.plant_manual(&run, &queue("default"), None).await.unwrap(),
+        ManualReply::Unknown
+    );
     assert_eq!(store.write_output(&claim, &OutputFrames::new(0)).await.unwrap(), None);
     assert_eq!(store.forget_runs(None, t(5), 0).await.unwrap(), 0);
     assert_eq!(store.forget_jobs(t(5), 0).await.unwrap(), 0);

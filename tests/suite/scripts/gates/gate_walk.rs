@@ -374,7 +374,7 @@ impl Walk {
             &format!("h{}", self.rng.u32(..) % 100_000),
         )
         .unwrap();
-        self.world.at(self.now).plant_manual(&run, &queue(lane_of(job))).await.unwrap();
+        self.world.at(self.now).plant_manual(&run, &queue(lane_of(job)), None).await.unwrap();
     }
 
     /// A node dies with all it runs: nobody renews that, and its processes are gone.

@@ -357,7 +357,7 @@ impl Play {
             }
             Step::ByHand => {
                 let run = RunId::manual(name("a"), t(now), "hand").unwrap();
-                self.world.at(now).plant_manual(&run, &queue("default")).await.unwrap();
+                self.world.at(now).plant_manual(&run, &queue("default"), None).await.unwrap();
                 let order = schedd::store::ClaimOrder {
                     overlap: Overlap::Allow,
                     ..self.world.order(&run).await

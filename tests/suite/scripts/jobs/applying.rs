@@ -217,7 +217,7 @@ async fn a_run_asked_for_by_hand_is_planted_once_and_leaves_the_schedule_alone()
     let hand = world.by_hand("a", 5).await;
     let before = world.snapshot();
     assert_eq!(
-        world.at(6).plant_manual(&hand, &queue("default")).await.unwrap(),
+        world.at(6).plant_manual(&hand, &queue("default"), None).await.unwrap(),
         ManualReply::Planted
     );
     assert_eq!(world.snapshot(), before);
@@ -225,7 +225,7 @@ async fn a_run_asked_for_by_hand_is_planted_once_and_leaves_the_schedule_alone()
     let claim = world.win(7, &hand).await;
     world.succeed(8, &claim).await;
     assert_eq!(
-        world.at(9).plant_manual(&hand, &queue("default")).await.unwrap(),
+        world.at(9).plant_manual(&hand, &queue("default"), None).await.unwrap(),
         ManualReply::Planted,
         "not once more"
     );
@@ -239,10 +239,13 @@ async fn a_run_asked_for_by_hand_needs_a_job_in_the_queue_it_was_read_in() {
     world.plant("a", 1000).await;
     let before = world.snapshot();
     let hand = schedd::domain::name::names::RunId::manual(name("a"), t(5), "x").unwrap();
-    assert_eq!(world.at(5).plant_manual(&hand, &queue("other")).await.unwrap(), ManualReply::Stale);
+    assert_eq!(
+        world.at(5).plant_manual(&hand, &queue("other"), None).await.unwrap(),
+        ManualReply::Stale
+    );
     let hand = schedd::domain::name::names::RunId::manual(name("b"), t(5), "x").unwrap();
     assert_eq!(
-        world.at(5).plant_manual(&hand, &queue("default")).await.unwrap(),
+        world.at(5).plant_manual(&hand, &queue("default"), None).await.unwrap(),
         ManualReply::Unknown
     );
     assert_eq!(world.snapshot(), before);

@@ -65,7 +65,7 @@ async fn each_thing_done_to_a_job_is_noted_once_with_who_did_it() {
         schedd::domain::name::names::RunId::manual(name("a"), crate::scripts::world::t(-600), "x")
             .unwrap();
     for _ in 0..2 {
-        ana(-600).plant_manual(&run, &job.lane).await.unwrap();
+        ana(-600).plant_manual(&run, &job.lane, None).await.unwrap();
     }
     assert_eq!(world.run(&run).await.asked_by.as_deref(), Some(ANA));
     for _ in 0..2 {

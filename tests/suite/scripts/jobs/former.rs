@@ -214,7 +214,7 @@ async fn each_kind_of_manual_run_is_listed_from_its_planting_to_its_end() {
     let hand = world.by_hand("a", 7).await;
     assert_eq!(listed().await, [backfill.clone(), boot.clone(), hand.clone()]);
     assert_eq!(
-        world.at(8).plant_manual(&hand, &Lane::default_lane()).await.unwrap(),
+        world.at(8).plant_manual(&hand, &Lane::default_lane(), None).await.unwrap(),
         ManualReply::Planted
     );
     let claim = world.win(9, &boot).await;

@@ -194,7 +194,7 @@ impl Play {
                 };
                 let run = RunId::manual(name("a"), self.instant(), "hand").unwrap();
                 assert_eq!(
-                    store.plant_manual(&run, &definition.record.lane).await.unwrap(),
+                    store.plant_manual(&run, &definition.record.lane, None).await.unwrap(),
                     ManualReply::Planted
                 );
             }

@@ -202,7 +202,9 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
         "queue_backfill" => {
             format!("{:?}", store.queue_backfill(&job.name, &[backfilled()]).await?)
         }
-        "plant_manual" => format!("{:?}", store.plant_manual(&by_hand(), &queue("default")).await?),
+        "plant_manual" => {
+            format!("{:?}", store.plant_manual(&by_hand(), &queue("default"), None).await?)
+        }
         "plant_child" => {
             let end = chain_end.as_ref().unwrap();
             let mut replies = store.plant_children(&[(end, Lane::default_lane())]).await?;
