@@ -114,6 +114,11 @@ impl ApiProblem {
         Self { retry_after: Some(seconds), ..Self::new(status, "busy", detail) }
     }
 
+    /// Returns true if the same request may succeed later.
+    pub(super) fn is_for_later(&self) -> bool {
+        self.retry_after.is_some()
+    }
+
     /// Returns the status of the answer.
     pub(super) fn status(&self) -> u16 {
         self.status.as_u16()

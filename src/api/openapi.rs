@@ -110,7 +110,7 @@ fn schema_of(kind: ParamKind) -> Value {
             let word = words.join("|");
             json!({"type": "string", "pattern": format!("^({word})(,({word}))*$")})
         }
-        ParamKind::Tags => json!({"type": "array", "items": {"type": "string"}}),
+        ParamKind::Tags | ParamKind::Texts => json!({"type": "array", "items": {"type": "string"}}),
         ParamKind::Settings => json!({"type": ["string", "number", "boolean", "null"]}),
     }
 }

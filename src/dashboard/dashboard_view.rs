@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
+use super::actions::{action_page, result_page};
+use super::layout::Layout;
 use super::page_clock::PageClock;
 use super::page_request::{PageReading, PageRequest};
 use super::pages;
 use super::snapshots::{PageSnapshot, Snapshots};
 use super::view_choices::ViewChoices;
 use crate::cli::embedded::CliFailure;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::secrets::tokens::TokenRole;
 use crate::store::Store;
 
 /// The dashboard of a node.
@@ -48,6 +52,35 @@ impl DashboardView {
     async fn make(&self, store: &Store, request: &PageRequest) -> Result<String, CliFailure> {
         let clock = PageClock::new(store.now().await?, &request.choices);
         pages::page(&PageReading { store, request, base: &self.base, clock }).await
+    }
+
+    /// Returns the page that asks for an action again, because the form was refused with `why`. The
+    /// page has what the form had, also while Redis is out of reach.
+    pub(crate) async fn ask_again(
+        &self,
+        store: &Store,
+        request: &PageRequest,
+        why: &str,
+    ) -> Result<String, CliFailure> {
+        let here =
+            || UnixMillis::from_timestamp(jiff::Timestamp::now()).unwrap_or(UnixMillis::EPOCH);
+        let now = store.now().await.unwrap_or_else(|_| here());
+        let clock = PageClock::new(now, &request.choices);
+        let reading = PageReading { store, request, base: &self.base, clock };
+        action_page(&reading, Some(why)).await
+    }
+
+    /// Returns the page of the result of an action, or of an action that is under way.
+    pub(crate) fn result(
+        &self,
+        address: &str,
+        role: TokenRole,
+        choices: &ViewChoices,
+        kept: Option<&str>,
+    ) -> Result<String, CliFailure> {
+        let base = &self.base;
+        let layout = Layout { base, address, section: "", role: Some(role), choices, now: None };
+        result_page(layout, kept)
     }
 
     /// Returns the page for a request that was refused with this status. `address` is that of the

@@ -2,7 +2,7 @@
 
 use super::assets::asset_path;
 use super::page_clock::NowTag;
-use super::page_link::encoded;
+use super::page_link::{encoded, query};
 use super::view_choices::{PageTheme, ViewChoices, ZoneChoice};
 use crate::secrets::tokens::TokenRole;
 
@@ -35,6 +35,22 @@ pub(super) struct Layout<'r> {
 impl Layout<'_> {
     pub(super) fn sections(&self) -> &'static [(&'static str, &'static str)] {
         if self.role.is_some() { &SECTIONS } else { &[] }
+    }
+
+    /// Returns true if the reader may act.
+    pub(super) fn may_act(&self) -> bool {
+        self.role.is_some_and(|role| role.includes(TokenRole::Operator))
+    }
+
+    /// Returns true if the reader may tick the rows of the list of runs.
+    pub(super) fn ticks_runs(&self) -> bool {
+        self.may_act() && self.section == "runs"
+    }
+
+    /// Returns the address of the page that asks before the action with this word.
+    pub(super) fn act(&self, word: &str, name: &str) -> String {
+        let parameters = query(&[("name", name), ("back", self.address)]);
+        format!("{}/act/{word}{parameters}", self.base)
     }
 
     /// Returns the address of an asset.

@@ -10,6 +10,7 @@
 //! - `dashboard_view`: the answer to a request, from a snapshot or from a new reading
 //! - `snapshots`: the pages that were made a moment ago, shared by all tabs
 //! - `page_request`, `view_choices`: the request, and the choices of its reader
+//! - `actions`: what operators may do, with the page that asks before
 //! - `pages`: one file for each page; `documents`: the fields that pages read; `charts`: drawings
 //! - `layout`, `page_text`, `page_clock`, `badge`, `shown_text`, `shown_output`,
 //!   `page_link`: the parts of all pages
@@ -21,6 +22,7 @@
 //! character controls the browser. No page has a script or a style of its own, so the content
 //! security policy forbids both.
 
+mod actions;
 mod assets;
 mod badge;
 mod charts;
@@ -38,6 +40,7 @@ mod shown_text;
 mod snapshots;
 mod view_choices;
 
+pub(crate) use actions::carry_out;
 pub(crate) use assets::asset_named;
 pub(crate) use dashboard_view::{DashboardView, PageAnswer};
 pub(crate) use page_kind::PageKind;

@@ -23,4 +23,14 @@ pub(crate) enum PageKind {
     Losses,
     /// The choices of the reader: the zone of times, and the colours.
     Choices,
+    /// The question before an action.
+    Action,
+}
+
+impl PageKind {
+    /// Returns true if one page serves all readers of its view. The form of an action has a key of its
+    /// own.
+    pub(super) fn is_shared(self) -> bool {
+        self != Self::Action
+    }
 }

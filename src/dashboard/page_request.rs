@@ -33,6 +33,21 @@ impl PageRequest {
     pub(crate) fn parameter(&self, name: &str) -> &str {
         self.parameters.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
     }
+
+    /// Returns all values of a parameter.
+    pub(crate) fn values(&self, name: &str) -> Vec<&str> {
+        let values = self.parameters.iter().filter(|(known, _)| known == name);
+        values.map(|(_, value)| value.as_str()).collect()
+    }
+
+    /// Returns the pattern for names in the parameter `q`: `q` anywhere in the name, or `q` itself if
+    /// it has a `*` or `?`.
+    pub(super) fn name_pattern(&self) -> Option<String> {
+        let q = self.parameter("q");
+        let is_pattern = q.contains(['*', '?']);
+        let pattern = if is_pattern { q.to_owned() } else { format!("*{q}*") };
+        Some(pattern).filter(|_| !q.is_empty())
+    }
 }
 
 /// The reading of one page: the request, and the store from which the documents come.

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::cli::embedded::one_line;
 use crate::domain::time::wording::end_within;
@@ -12,7 +12,7 @@ use crate::domain::time::wording::end_within;
 const MOST_BYTES: usize = 2_000;
 
 /// A text of a document, on one line. The template escapes it when it writes it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct ShownText(String);
 
 impl ShownText {

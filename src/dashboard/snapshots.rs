@@ -72,12 +72,15 @@ struct SnapshotPlaces {
 }
 
 impl Snapshots {
-    /// Returns the snapshot of a view, or makes it with `make`.
+    /// Returns the snapshot of a view, or makes it with `make`. A page that is not shared is made anew.
     pub(super) async fn of(
         &self,
         request: &PageRequest,
         make: impl Future<Output = Result<String, CliFailure>>,
     ) -> Result<Arc<PageSnapshot>, CliFailure> {
+        if !request.kind.is_shared() {
+            return Ok(Arc::new(PageSnapshot::new(make.await?, Instant::now())));
+        }
         let place = self.place(request);
         let mut place = place.lock().await;
         if let Some(snapshot) = place.as_ref().filter(|known| known.made_at.elapsed() < FRESH_FOR) {

@@ -42,6 +42,14 @@ impl Store {
         Ok(answer.first().filter(|found| **found != Value::Nil).and_then(text_of))
     }
 
+    /// Returns the mark of a request or its answer, or `None` if neither is kept.
+    pub async fn read_answer(&self, id: &str) -> Result<Option<String>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("GET").arg(self.keys.answer(id));
+        let answer = self.link.query(&mut pipeline).await?;
+        Ok(answer.first().filter(|found| **found != Value::Nil).and_then(text_of))
+    }
+
     /// Replaces the mark of a request. Returns false and changes nothing if another request has the id
     /// meanwhile.
     pub async fn replace_mark(

@@ -10,7 +10,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// Makes `response` the page with this text.
-pub(super) fn put_html(response: &mut Response, html: String) {
+pub(in crate::api) fn put_html(response: &mut Response, html: String) {
     *response.body_mut() = Body::from(html);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));

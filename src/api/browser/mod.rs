@@ -8,5 +8,6 @@ mod page_reader;
 
 pub(super) use asset_answer::asset;
 pub(super) use choices_answer::choose;
+pub(super) use html_answer::put_html;
 pub(super) use page_answer::page;
 pub(super) use page_reader::PageReader;

@@ -12,13 +12,13 @@ use crate::dashboard::{DashboardView, ViewChoices, local_address};
 #[derive(Debug)]
 pub(in crate::api) struct PageReader {
     /// The path and the query, without the path before all routes.
-    pub(super) address: String,
-    pub(super) choices: ViewChoices,
+    pub(in crate::api) address: String,
+    pub(in crate::api) choices: ViewChoices,
 }
 
 impl PageReader {
     /// Returns the reader who sends a request. `base` is the path before all routes.
-    pub(super) fn new(base: &str, parts: &Parts) -> Self {
+    pub(in crate::api) fn new(base: &str, parts: &Parts) -> Self {
         let address = parts.uri.path_and_query().map_or("/", |address| address.as_str());
         let address = address.strip_prefix(base).unwrap_or(address);
         let choices = ViewChoices::of_cookies(cookies(&parts.headers));

@@ -11,10 +11,13 @@ use axum::response::{IntoResponse as _, Response};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::given_parameters::{GivenParameters, refuse_query};
+use super::idempotent::KeyedRequest;
 use super::parameter::in_words_of;
 use super::route_table::{Route, RouteAccess, RouteAction};
 use super::verb_route::{answer_by_verb, json_response};
-use super::{bulk_lines, idempotent, logs_route, pages, remote_route, request_body, single_job};
+use super::{
+    act_route, bulk_lines, idempotent, logs_route, pages, remote_route, request_body, single_job,
+};
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::{ApiState, MOST_LINE_REQUESTS};
 use crate::api::auth::{Caller, check_host, check_origin, identify, permit_define, sign_in};
@@ -91,12 +94,18 @@ async fn try_answer(
         return Ok(browser::choose(&state.config.base_path, &given.pairs()));
     }
     refuse_query(&parts.uri)?;
+    if route.action == RouteAction::Act {
+        let form = request_body::whole_text(&parts.headers, body, request_body::FORM).await?;
+        let form = form.unwrap_or_default();
+        return act_route::act(state, &store, route, (&parts, &form), &caller, target).await;
+    }
     let text = request_body::whole_text(&parts.headers, body, request_body::JSON).await?;
     let work = Box::pin(async {
         let answer = change(state, route, &store, target, &parts.headers, text.as_deref()).await;
         answer.map_err(|problem| in_words_of(route.parameters, problem))
     });
-    idempotent::once(&store, &parts, &caller.by, text.as_deref().unwrap_or_default(), work).await
+    let keyed = KeyedRequest::of_header(&parts, &caller.by, text.as_deref().unwrap_or_default())?;
+    idempotent::once(&store, keyed, work).await
 }
 
 /// Takes a place for a request with a body of lines. Fails (503) if all places are taken.
@@ -161,13 +170,18 @@ async fn answer_without_body(
             browser::page(state, store, parts, caller, (kind, target), given).await
         }
         RouteAction::FirstPage => Ok(first_page(state)),
+        RouteAction::Acted => {
+            let caller = caller.ok_or_else(ApiProblem::no_route)?;
+            act_route::acted(state, store, parts, caller, &target.unwrap_or_default()).await
+        }
         RouteAction::Asset => browser::asset(&target.unwrap_or_default()),
         RouteAction::Health => Ok(health::alive()),
         RouteAction::Ready => Ok(health::ready(state).await),
         RouteAction::AddJob
         | RouteAction::AddLines
         | RouteAction::RemoteVerb
-        | RouteAction::Choose => Err(ApiProblem::no_route()),
+        | RouteAction::Choose
+        | RouteAction::Act => Err(ApiProblem::no_route()),
     }
 }
 

@@ -77,7 +77,7 @@ impl GivenParameters {
                 (ParamKind::Number(..), Value::Number(number)) => Some(vec![whole(number)]),
                 (ParamKind::Switch | ParamKind::Number(..), _) => None,
                 (_, Value::String(text)) => Some(vec![text.clone()]),
-                (ParamKind::Tags, Value::Array(items)) => {
+                (ParamKind::Tags | ParamKind::Texts, Value::Array(items)) => {
                     items.iter().map(|item| item.as_str().map(str::to_owned)).collect()
                 }
                 _ => None,
@@ -100,7 +100,8 @@ impl GivenParameters {
             let found: String = text.chars().take(100).collect();
             return self.refuse(name, format!("{found:?}"), parameter.kind.wanted());
         }
-        let is_multiple = matches!(parameter.kind, ParamKind::Tags | ParamKind::Settings);
+        let is_multiple =
+            matches!(parameter.kind, ParamKind::Tags | ParamKind::Texts | ParamKind::Settings);
         match self.texts.iter_mut().find(|(known, _)| known.name == name) {
             Some(_) if !is_multiple => self.refuse(name, "the parameter twice", "it once"),
             Some((_, texts)) => texts.push(text),

@@ -1,5 +1,5 @@
-//! Requests with the header `Idempotency-Key`: a repeated request gets the answer of the first, and
-//! changes nothing. The key belongs to the caller and the path.
+//! Requests with the header `Idempotency-Key`, and forms with a key: a repeated request gets the
+//! answer of the first, and changes nothing. The key belongs to the caller and the path.
 //!
 //! Invariant: while a request is under way, Redis has its mark, and only this request replaces it.
 
@@ -23,6 +23,8 @@ const KEY: &str = "idempotency-key";
 /// The header of an answer that was given before.
 const REPEATED: &str = "idempotency-replayed";
 const MOST_KEY_BYTES: usize = 255;
+/// The place of the path for the keys of forms. No path has this form.
+const FORMS: &str = "forms";
 /// The time after which the mark of a request under way is renewed. The mark outlasts many renewals.
 const RENEWAL: Duration = Duration::from_secs(2);
 
@@ -37,27 +39,83 @@ struct KeptAnswer {
     answer: Option<(u16, String, String)>,
 }
 
+/// A request whose answer is kept under a key.
+pub(super) struct KeyedRequest {
+    /// The id of the answer: the hash of the caller, the path and the key.
+    id: String,
+    /// The SHA-256 of the request's method, path, query and body.
+    request: String,
+}
+
+impl KeyedRequest {
+    /// Returns the request with the key in its header, or `None` if it has none.
+    pub(super) fn of_header(
+        parts: &Parts,
+        by: &str,
+        body: &[u8],
+    ) -> Result<Option<Self>, ApiProblem> {
+        let Some(key) = parts.headers.get(KEY) else { return Ok(None) };
+        let key = key.to_str().ok().filter(|key| !key.is_empty() && key.len() <= MOST_KEY_BYTES);
+        let key = key.ok_or_else(|| {
+            ApiProblem::bad_request(
+                "Idempotency-Key: found an empty, long or non-ASCII text, wanted 1 to 255 characters",
+            )
+        })?;
+        let id = answer_id(by, parts.uri.path(), key);
+        Ok(Some(Self { id, request: hash_of(parts, body) }))
+    }
+
+    /// Returns the request of a form that has a key among its fields. Its answer is that of all forms,
+    /// whatever their paths, so that the key alone finds it.
+    pub(super) fn of_form(parts: &Parts, by: &str, key: &str, body: &[u8]) -> Self {
+        Self { id: answer_id(by, FORMS, key), request: hash_of(parts, body) }
+    }
+}
+
+fn answer_id(by: &str, path: &str, key: &str) -> String {
+    sha256(&format!("{by}\n{path}\n{key}"))
+}
+
+fn hash_of(parts: &Parts, body: &[u8]) -> String {
+    let place = parts.uri.path_and_query().map_or("", PathAndQuery::as_str);
+    sha256(&format!("{} {place}\n{}", parts.method, String::from_utf8_lossy(body)))
+}
+
+/// The answer to the form with a key.
+pub(super) enum FormAnswer {
+    /// No form with this key was carried out, or its answer is not kept any more.
+    Unknown,
+    /// The form was sent, and has no answer yet.
+    UnderWay,
+    /// The body of the answer.
+    Given(String),
+}
+
+/// Returns the answer to the form with this key that the caller `by` sent.
+pub(super) async fn form_answer(
+    store: &Store,
+    by: &str,
+    key: &str,
+) -> Result<FormAnswer, ApiProblem> {
+    let kept = store.read_answer(&answer_id(by, FORMS, key)).await.map_err(CliFailure::from)?;
+    let kept = kept.and_then(|text| serde_json::from_str::<KeptAnswer>(&text).ok());
+    Ok(match kept.map(|kept| kept.answer) {
+        Some(None) => FormAnswer::UnderWay,
+        Some(Some((200, _, body))) => FormAnswer::Given(body),
+        // A form that was refused changed nothing.
+        Some(Some(_)) | None => FormAnswer::Unknown,
+    })
+}
+
 /// Returns the answer of `work`, or the answer that an earlier request with the same key got. Fails
 /// (409) if the earlier request had another body, or is still under way. The caller must not
 /// drop the future, because `work` could end without an answer.
 pub(super) async fn once(
     store: &Store,
-    parts: &Parts,
-    by: &str,
-    body: &[u8],
+    keyed: Option<KeyedRequest>,
     work: impl Future<Output = Result<Response, ApiProblem>>,
 ) -> Result<Response, ApiProblem> {
-    let Some(key) = parts.headers.get(KEY) else { return work.await };
-    let key = key.to_str().ok().filter(|key| !key.is_empty() && key.len() <= MOST_KEY_BYTES);
-    let key = key.ok_or_else(|| {
-        ApiProblem::bad_request(
-            "Idempotency-Key: found an empty, long or non-ASCII text, wanted 1 to 255 characters",
-        )
-    })?;
-    let id = sha256(&format!("{by}\n{}\n{key}", parts.uri.path()));
-    let place = parts.uri.path_and_query().map_or("", PathAndQuery::as_str);
-    let body = String::from_utf8_lossy(body);
-    let request = sha256(&format!("{} {place}\n{body}", parts.method));
+    let Some(KeyedRequest { id, request }) = keyed else { return work.await };
     let token = format!("{:032x}", fastrand::u128(..));
     let kept = |answer| {
         let kept = KeptAnswer { request: request.clone(), token: token.clone(), answer };

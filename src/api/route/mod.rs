@@ -1,5 +1,6 @@
 //! The table of the routes, and the answer of each.
 
+mod act_route;
 mod answer;
 mod bulk_lines;
 mod given_parameters;

@@ -58,6 +58,8 @@ pub(super) fn in_words_of(parameters: &[Parameter], problem: ApiProblem) -> ApiP
 pub(in crate::api) enum ParamKind {
     /// A text.
     Text,
+    /// A text that may be given several times; in a body as a list of texts.
+    Texts,
     /// A text for a time or a duration. In a query a `+` means a blank, so the `+` of an offset is
     /// restored.
     Time,
@@ -80,6 +82,7 @@ impl ParamKind {
     pub(super) fn wanted(self) -> String {
         match self {
             Self::Text => "a text".to_owned(),
+            Self::Texts => "a text, or a list of texts".to_owned(),
             Self::Time => "a text with a time".to_owned(),
             Self::Number(least, u32::MAX) => format!("a whole number from {least}"),
             Self::Number(least, most) => format!("a whole number from {least} to {most}"),
@@ -101,7 +104,7 @@ impl ParamKind {
             Self::Word(words) => words.contains(&text),
             Self::Words(words) => text.split(',').all(|word| words.contains(&word)),
             Self::Tags => text.parse::<TagFilter>().is_ok(),
-            Self::Text | Self::Time | Self::Switch | Self::Settings => true,
+            Self::Text | Self::Texts | Self::Time | Self::Switch | Self::Settings => true,
         }
     }
 }

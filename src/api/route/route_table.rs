@@ -2,7 +2,7 @@
 
 use axum::http::Method;
 
-use super::parameter::ParamKind::{Number, Settings, Switch, Tags, Text, Time, Word, Words};
+use super::parameter::ParamKind::{Number, Settings, Switch, Tags, Text, Texts, Time, Word, Words};
 use super::parameter::{ParamKind, Parameter};
 use crate::dashboard::PageKind;
 use crate::secrets::tokens::TokenRole;
@@ -74,6 +74,10 @@ pub(in crate::api) enum RouteAction {
     FirstPage,
     /// The choices of a reader of pages.
     Choose,
+    /// An action of the dashboard.
+    Act,
+    /// The result of an action of the dashboard.
+    Acted,
     /// A file of the dashboard.
     Asset,
     /// An answer while this process lives.
@@ -86,7 +90,10 @@ impl RouteAction {
     /// Returns true if only browsers use the route. Such a route is refused with a page, and stands
     /// in no description of the API.
     pub(in crate::api) fn is_of_browser(self) -> bool {
-        matches!(self, Self::Page(_) | Self::FirstPage | Self::Choose | Self::Asset)
+        matches!(
+            self,
+            Self::Page(_) | Self::FirstPage | Self::Choose | Self::Act | Self::Acted | Self::Asset
+        )
     }
 }
 
@@ -120,6 +127,8 @@ const LIMIT: Parameter =
 const CURSOR: Parameter = parameter("cursor", "", Text, "the value of next in the page before");
 const TAG: Parameter = parameter("tag", "--tag", Tags, "only with this tag, NAME or NAME=VALUE");
 const TZ: Parameter = parameter("tz", "--tz", Text, "the zone of times without an offset");
+const NOTE: Parameter =
+    parameter("note", "--note", Text, "why the run is wanted, in at most 200 characters");
 const REPLACE: Parameter =
     parameter("replace", "--replace", Switch, "change a job that exists").without("if_absent");
 const IF_ABSENT: Parameter =
@@ -143,6 +152,47 @@ pub(in crate::api) const JOB_KEYS: &[Parameter] = &[
 
 const BACK: Parameter = parameter("back", "", Text, "the page to which the form leads back");
 
+/// The parameters of an action: the names or the filter that select what it acts on, the flags and the
+/// settings of its verb, and what leads back and on.
+const ACTION: &[Parameter] = &[
+    parameter("name", "", Texts, "a name on which the action acts"),
+    parameter(
+        "of",
+        "",
+        Word(&["ticked", "filter"]),
+        "filter: all that the filter selects (ticked)",
+    ),
+    parameter("q", "", Text, "only jobs whose names have this part, or match this pattern"),
+    parameter("state", "--state", Text, "only jobs or runs in this state"),
+    parameter("queue", "--queue", Text, "only jobs of this queue"),
+    parameter("source", "--source", Text, "file or api"),
+    parameter("failed", "--failed", Switch, "only jobs whose last run failed"),
+    parameter("job", "", Text, "only runs of this job"),
+    parameter("since", "--since", Time, "only runs that ended at this time or later"),
+    parameter("until", "--until", Time, "only runs that ended before this time"),
+    parameter("dead", "--dead", Switch, "only dead letters"),
+    TAG,
+    CURSOR,
+    NOTE,
+    parameter("stop", "--stop", Switch, "also stop the runs of the job"),
+    parameter("from", "--from", Time, "the first time of a backfill"),
+    parameter("to", "--to", Time, "the end of the time of a backfill"),
+    parameter("max", "--max", Text, "at most this number of runs"),
+    parameter("yes", "--yes", Switch, "also run times before the job was added"),
+    parameter("concurrency", "", Text, "a setting of a queue"),
+    parameter("limit", "", Text, "a setting of a queue"),
+    parameter("rate", "", Text, "a setting of a queue"),
+    parameter("burst", "", Text, "a setting of a queue"),
+    parameter("weight", "", Text, "a setting of a queue"),
+    parameter("strict", "", Text, "a setting of a queue"),
+    parameter("warn_depth", "", Text, "a setting of a queue"),
+    parameter("warn_oldest", "", Text, "a setting of a queue"),
+    parameter("on_backlog", "", Text, "a setting of a queue"),
+    BACK,
+    parameter("more", "", Text, "the page of the next things on which to act"),
+    parameter("key", "", Text, "the key of the form, which is sent once"),
+];
+
 macro_rules! route {
     ($method:ident $path:literal $access:expr, $action:expr, [$($parameter:expr),*], $document:literal $shape:ident, $summary:literal) => {
         route!($method $path $access, $action, &[$($parameter),*], $document $shape, $summary)
@@ -162,8 +212,8 @@ macro_rules! route {
 }
 
 use RouteAction::{
-    AddJob, AddLines, Asset, Choose, Events, FirstPage, Health, Jobs, Logs, Metrics, OpenApi, Page,
-    Ready, RemoteVerb, Runs, SignIn, Verb,
+    Act, Acted, AddJob, AddLines, Asset, Choose, Events, FirstPage, Health, Jobs, Logs, Metrics,
+    OpenApi, Page, Ready, RemoteVerb, Runs, SignIn, Verb,
 };
 
 /// All routes.
@@ -185,7 +235,7 @@ pub(in crate::api) static ROUTES: &[Route] = &[
     route!(DELETE "/v1/jobs/{job}" OPERATOR, Verb(&["cancel"]), [
         parameter("stop", "--stop", Switch, "also stop its runs")
     ], "cancelled" Only, "Remove a job that was added"),
-    route!(POST "/v1/jobs/{job}/run" OPERATOR, Verb(&["run"]), [], "new run" Document, "Run a job now"),
+    route!(POST "/v1/jobs/{job}/run" OPERATOR, Verb(&["run"]), [NOTE], "new run" Document, "Run a job now"),
     route!(POST "/v1/jobs/{job}/pause" OPERATOR, Verb(&["pause"]), [], "switched job" Only, "Pause a job"),
     route!(POST "/v1/jobs/{job}/resume" OPERATOR, Verb(&["resume"]), [], "switched job" Only, "Resume a job"),
     route!(POST "/v1/jobs/{job}/backfill" OPERATOR, Verb(&["backfill"]), [
@@ -219,7 +269,7 @@ pub(in crate::api) static ROUTES: &[Route] = &[
     route!(POST "/v1/runs/{run}/retry" OPERATOR, Verb(&["retry"]), [
         parameter("dry_run", "--dry-run", Switch, "only check")
     ], "retried run" Only, "Retry a run that failed"),
-    route!(POST "/v1/runs/{run}/rerun" OPERATOR, Verb(&["rerun"]), [], "new run" Document, "Run an ended run again"),
+    route!(POST "/v1/runs/{run}/rerun" OPERATOR, Verb(&["rerun"]), [NOTE], "new run" Document, "Run an ended run again"),
     route!(GET "/v1/runs/{run}/explain" VIEWER, Verb(&["explain"]), [TZ], "explanation" Document, "Explain a run"),
     route!(GET "/v1/runs/{run}/logs" VIEWER, Logs, [
         parameter("attempt", "--attempt", Number(1, u32::MAX), "the number of the attempt (the last)").without("follow"),
@@ -278,6 +328,9 @@ pub(in crate::api) static ROUTES: &[Route] = &[
         parameter("theme", "", Text, "system, light or dark"),
         BACK
     ], "" Other, "Keep the reader's choices"),
+    route!(GET "/act/{action}" OPERATOR, Page(PageKind::Action), ACTION, "" Other, "The page that asks before an action"),
+    route!(POST "/act/{action}" OPERATOR, Act, ACTION, "" Other, "Carry out an action"),
+    route!(GET "/acted/{key}" OPERATOR, Acted, [], "" Other, "The page of the result of an action"),
     route!(GET "/assets/{asset}" RouteAccess::Open, Asset, [], "" Other, "Read a file of the dashboard"),
     route!(GET "/metrics" VIEWER, Metrics, [], "" Other, "Read the figures of this node and of the namespace"),
     route!(GET "/healthz" RouteAccess::Open, Health, [], "" Other, "Whether this process lives"),

@@ -27,6 +27,7 @@ pub(in crate::dashboard) struct AuditDocument {
     what: ShownText,
     pub(in crate::dashboard) by: Option<ShownText>,
     pub(in crate::dashboard) run_id: Option<ShownText>,
+    pub(in crate::dashboard) note: Option<ShownText>,
     pub(in crate::dashboard) count: Option<u64>,
     pub(in crate::dashboard) old: Option<ShownText>,
     pub(in crate::dashboard) new: Option<ShownText>,

@@ -11,6 +11,7 @@ use crate::dashboard::shown_text::ShownText;
 pub(in crate::dashboard) struct QueueDocument {
     pub(in crate::dashboard) name: ShownText,
     pub(in crate::dashboard) state: ShownText,
+    pub(in crate::dashboard) paused: bool,
     pub(in crate::dashboard) depth: u64,
     pub(in crate::dashboard) scheduled: u64,
     pub(in crate::dashboard) running: u64,

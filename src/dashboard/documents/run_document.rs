@@ -29,6 +29,7 @@ pub(in crate::dashboard) struct RunDocument {
     pub(in crate::dashboard) reason: Option<ShownText>,
     pub(in crate::dashboard) next: Option<ShownText>,
     pub(in crate::dashboard) by: Option<ShownText>,
+    pub(in crate::dashboard) note: Option<ShownText>,
     pub(in crate::dashboard) left_processes: bool,
     pub(in crate::dashboard) not_enforced: Option<ShownText>,
     pub(in crate::dashboard) skipped_count: Option<u64>,

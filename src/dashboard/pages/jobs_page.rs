@@ -54,31 +54,33 @@ impl<'r> JobFilter<'r> {
 
     /// Returns the query of the page behind `cursor` with the same filter.
     fn query(&self, cursor: &str) -> String {
-        query(&[
+        let [q, state, queue, source, tag, failed] = self.pairs();
+        query(&[q, state, queue, source, tag, failed, ("cursor", cursor)])
+    }
+
+    /// Returns the parameters of the filter.
+    fn pairs(&self) -> [(&'static str, &'r str); 6] {
+        [
             ("q", self.q),
             ("state", self.state),
             ("queue", self.queue),
             ("source", self.source),
             ("tag", self.tag),
             ("failed", self.failed),
-            ("cursor", cursor),
-        ])
+        ]
     }
 
     /// Returns true if the list has only some of the jobs.
     fn is_set(&self) -> bool {
         !self.query("").is_empty()
     }
-
-    /// Returns the pattern for names: `q` anywhere in the name, or `q` itself if it has a `*` or `?`.
-    fn pattern(&self) -> Option<String> {
-        let is_pattern = self.q.contains(['*', '?']);
-        let pattern = if is_pattern { self.q.to_owned() } else { format!("*{}*", self.q) };
-        Some(pattern).filter(|_| !self.q.is_empty())
-    }
 }
 
 impl JobsPage<'_> {
+    /// The actions on several jobs: the word in the address, and the label.
+    const BULK: [(&'static str, &'static str); 4] =
+        [("run", "Run"), ("pause", "Pause"), ("resume", "Resume"), ("cancel", "Cancel")];
+
     fn states() -> &'static [&'static str] {
         &STATES
     }
@@ -88,7 +90,7 @@ impl JobsPage<'_> {
 pub(super) async fn jobs_page(reading: &PageReading<'_>) -> Result<String, CliFailure> {
     let request = reading.request;
     let filter = JobFilter::of(request);
-    let wanted = wanted_jobs(&request.flags, filter.pattern().as_deref())?;
+    let wanted = wanted_jobs(&request.flags, request.name_pattern().as_deref())?;
     let cursor = Some(filter.cursor).filter(|cursor| !cursor.is_empty());
     let Page { items, next } = job_page(reading.store, &wanted, cursor, ITEMS).await?;
     let jobs = all_parsed(items)?;

@@ -8,6 +8,7 @@ mod refusal_page;
 mod runs_page;
 mod state;
 
+use super::actions::action_page;
 use super::page_kind::PageKind;
 use super::page_request::PageReading;
 use crate::cli::embedded::CliFailure;
@@ -27,5 +28,6 @@ pub(super) async fn page(reading: &PageReading<'_>) -> Result<String, CliFailure
         PageKind::Doctor => state::doctor_page::doctor_page(reading).await,
         PageKind::Losses => state::losses_page::losses_page(reading).await,
         PageKind::Choices => choices_page::choices_page(reading),
+        PageKind::Action => action_page(reading, None).await,
     }
 }

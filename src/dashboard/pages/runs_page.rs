@@ -16,7 +16,8 @@ use crate::dashboard::page_text::page_text;
 /// The number of runs on a page.
 const ITEMS: usize = 50;
 /// The states of the filter.
-const STATES: [&str; 6] = ["succeeded", "failed", "timed_out", "lost", "cancelled", "skipped"];
+const STATES: [&str; 7] =
+    ["running", "succeeded", "failed", "timed_out", "lost", "cancelled", "skipped"];
 
 #[derive(Template)]
 #[template(path = "runs.html")]
@@ -55,15 +56,20 @@ impl<'r> RunsFilter<'r> {
 
     /// Returns the query of the page behind `cursor` with the same filter.
     fn query(&self, cursor: &str) -> String {
-        query(&[
+        let [job, state, since, until, tag, dead] = self.pairs();
+        query(&[job, state, since, until, tag, dead, ("cursor", cursor)])
+    }
+
+    /// Returns the parameters of the filter.
+    fn pairs(&self) -> [(&'static str, &'r str); 6] {
+        [
             ("job", self.job),
             ("state", self.state),
             ("since", self.since),
             ("until", self.until),
             ("tag", self.tag),
             ("dead", self.dead),
-            ("cursor", cursor),
-        ])
+        ]
     }
 
     /// Returns true if the list has only some of the runs.
@@ -73,6 +79,10 @@ impl<'r> RunsFilter<'r> {
 }
 
 impl RunsPage<'_> {
+    /// The actions on several runs: the word in the address, and the label.
+    const BULK: [(&'static str, &'static str); 3] =
+        [("retry", "Retry"), ("purge", "Purge"), ("cancel-run", "Cancel")];
+
     fn states() -> &'static [&'static str] {
         &STATES
     }

@@ -12,7 +12,7 @@ use super::{ApiScene, DEFINING, node_at};
 /// Each route with the lowest role that may use it, or `define` for the role admin with
 /// `define = true`, or `open`. The status is that of a caller who may use the route, for a name that
 /// nothing has and the body `{}`.
-const ROUTES: [(&str, &str, &str, u16); 51] = [
+const ROUTES: [(&str, &str, &str, u16); 54] = [
     ("get", "/healthz", "open", 200),
     ("get", "/readyz", "open", 200),
     ("get", "/login", "open", 401),
@@ -60,6 +60,9 @@ const ROUTES: [(&str, &str, &str, u16); 51] = [
     ("get", "/losses", "viewer", 200),
     ("get", "/choices", "viewer", 200),
     ("post", "/choices", "viewer", 415),
+    ("get", "/act/{action}", "operator", 404),
+    ("post", "/act/{action}", "operator", 415),
+    ("get", "/acted/{key}", "operator", 404),
     ("get", "/assets/{asset}", "open", 404),
     // A verb of each right, because the route serves all verbs.
     ("post", "/v1/schedctl list", "viewer", 200),

@@ -1,5 +1,7 @@
 //! The dashboard from outside: a real schedd on a real Redis, and requests as a browser sends them.
 
+mod actions;
+mod bulk_actions;
 mod job_and_run;
 mod pages;
 mod signing_in;
@@ -79,4 +81,60 @@ fn attributes<'h>(html: &'h str, name: &str) -> impl Iterator<Item = &'h str> {
 fn links(html: &str) -> BTreeSet<String> {
     let links = attributes(html, "href").chain(attributes(html, "src"));
     links.filter(|link| !link.starts_with('#')).map(|link| link.replace("&#38;", "&")).collect()
+}
+
+/// The content type of a form.
+const FORM: &str = "application/x-www-form-urlencoded";
+
+/// Returns a text as the value of a query or of a form.
+fn encoded(text: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+            char::from(byte).to_string()
+        }
+        byte => format!("%{byte:02X}"),
+    };
+    text.bytes().map(byte).collect()
+}
+
+/// Returns the hidden fields of the form on a page that is sent to `action`, as a browser sends them.
+/// Returns an empty text if the page has no such form.
+fn hidden(html: &str, action: &str) -> String {
+    let start = format!("<form method=\"post\" action=\"{action}\">");
+    let form = html.split(&start).nth(1).unwrap_or_default().split("</form>").next().unwrap();
+    let fields = form.split("<input type=\"hidden\"").skip(1).map(|field| {
+        let of = |name| attributes(field, name).next().unwrap().replace("&#38;", "&");
+        format!("{}={}", of("name"), encoded(&of("value")))
+    });
+    fields.collect::<Vec<_>>().join("&")
+}
+
+/// Opens the page that asks before an action as an operator, and returns its form as a browser sends
+/// it.
+#[track_caller]
+fn ask(scene: &ApiScene, path: &str) -> String {
+    hidden(&page(scene, "operator", path), path.split('?').next().unwrap())
+}
+
+#[track_caller]
+fn send_form(scene: &ApiScene, caller: &str, path: &str, form: &str) -> HttpAnswer {
+    let headers = [BROWSER, ("Content-Type", FORM)];
+    scene.probe.send(caller, "POST", path, &headers, form.as_bytes())
+}
+
+/// Opens the page that asks before an action, sends its form with the fields `more`, and returns the
+/// page of the result.
+#[track_caller]
+fn acted(scene: &ApiScene, path: &str, more: &str) -> String {
+    let form = ask(scene, path) + more;
+    let answer = send_form(scene, "operator", path.split('?').next().unwrap(), &form);
+    assert_eq!(answer.status, 303, "{path}: {}", answer.text());
+    page(scene, "operator", place_of(&answer))
+}
+
+/// Returns the address to which an answer leads.
+#[track_caller]
+fn place_of(answer: &HttpAnswer) -> &str {
+    let place = answer.head.split("location: ").nth(1).unwrap_or_else(|| panic!("{answer:?}"));
+    place.split("\r\n").next().unwrap()
 }
