@@ -28,11 +28,12 @@ const DASHBOARD_EXAMPLES: &str = "\
 Examples:
   schedctl dashboard
   schedctl dashboard --print
-  schedctl dashboard --print --url https://jobs.example.org
+  schedctl dashboard --print --role viewer --url https://jobs.example.org
 
-The link works once, for 60 seconds. The browser then stays signed in for 12 hours with the role
-admin, or until its token is revoked or that schedd stops. schedctl token list shows the token as
-browser-N. Only a user who may write the file of tokens can make such a link.";
+The link works once, for 60 seconds. The browser then stays signed in for 12 hours, or until its
+token is revoked or that schedd stops. schedctl token list shows the token as browser-N. Only a user
+who may write the file of tokens can make such a link. Give others a link with --role viewer, which
+only reads, or --role operator, which also runs, stops, retries and pauses.";
 
 /// Opens the dashboard in a browser that is signed in.
 #[derive(Debug, clap::Args)]
@@ -41,6 +42,9 @@ pub(crate) struct DashboardArgs {
     /// Only print the link
     #[arg(long)]
     print: bool,
+    /// Rights of the browser: viewer, operator or admin
+    #[arg(long, value_name = "ROLE", default_value = "admin", value_parser = reader_role)]
+    role: TokenRole,
     /// Address of the API as the browser sees it [default: that of SCHEDD_API or of the jobs file]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
@@ -81,7 +85,7 @@ pub(crate) fn dashboard(
     let (code, token) = (TokenText::random()?, TokenText::random()?);
     file.add(|stock| TokenEntry {
         name: stock.free_name(BROWSER),
-        role: TokenRole::Admin,
+        role: args.role,
         sha256: sha256(token.as_str()),
         created_ms: now.as_i64(),
         expires_ms: Some(now.saturating_add(SESSION_LIFE).as_i64()),
@@ -118,6 +122,12 @@ fn browser_address(text: &str) -> Result<String, CliFailure> {
         )));
     }
     Ok(text.trim_end_matches('/').to_owned())
+}
+
+/// Returns the role with this name. Fails for the role of a worker, which reads no pages.
+fn reader_role(text: &str) -> Result<TokenRole, String> {
+    let role = text.parse().ok().filter(|role| *role != TokenRole::Worker);
+    role.ok_or_else(|| format!("found {text:?}, wanted viewer, operator or admin"))
 }
 
 /// Asks the desktop to open a link. Returns false if there is none.
