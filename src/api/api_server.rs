@@ -93,7 +93,7 @@ impl ApiServer {
             changes: self.changes.clone(),
             events: EventHub::new(),
             namespace: NamespaceReader::default(),
-            dashboard: DashboardView::new(&self.config.base_path),
+            dashboard: DashboardView::default(),
         }));
         info!("The HTTP API answers all requests.");
     }

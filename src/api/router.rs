@@ -88,10 +88,9 @@ fn below(base: &str, routes: Router) -> Router {
 /// Returns the answer for a path that no route has: a page for a browser, unless it asks the API.
 fn no_route(state: &ApiState, request: Request) -> Response {
     let (parts, _) = request.into_parts();
-    let base = state.config.base_path.as_str();
     let problem = ApiProblem::no_route();
-    match PageReader::of_browser(base, &parts).filter(|reader| !reader.asks_api()) {
-        Some(reader) => reader.refusal(&state.dashboard, problem),
+    match PageReader::of_browser(state, &parts).filter(|reader| !reader.asks_api()) {
+        Some(reader) => reader.refusal(problem),
         None => problem.into_response(),
     }
 }

@@ -1,13 +1,14 @@
 //! The answer to the request of a page.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::actions::{action_page, result_page};
 use super::layout::Layout;
 use super::page_clock::PageClock;
 use super::page_request::{PageReading, PageRequest};
 use super::pages;
-use super::snapshots::{PageSnapshot, Snapshots};
+use super::snapshots::{MadePage, PageSnapshot, Snapshots};
 use super::view_choices::ViewChoices;
 use crate::cli::embedded::CliFailure;
 use crate::domain::time::unix_millis::UnixMillis;
@@ -15,10 +16,8 @@ use crate::secrets::tokens::TokenRole;
 use crate::store::Store;
 
 /// The dashboard of a node.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct DashboardView {
-    /// The path before all routes.
-    base: String,
     snapshots: Snapshots,
 }
 
@@ -32,11 +31,6 @@ pub(crate) enum PageAnswer {
 }
 
 impl DashboardView {
-    /// Returns the dashboard of an API with this path before all routes.
-    pub(crate) fn new(base: &str) -> Self {
-        Self { base: base.to_owned(), snapshots: Snapshots::default() }
-    }
-
     /// Answers a request. `known` is the entity tag of the page that the reader has.
     pub(crate) async fn answer(
         &self,
@@ -44,14 +38,28 @@ impl DashboardView {
         request: &PageRequest,
         known: Option<&str>,
     ) -> Result<PageAnswer, CliFailure> {
-        let snapshot = self.snapshots.of(request, Box::pin(self.make(store, request))).await?;
-        let is_known = known.is_some_and(|known| known == snapshot.etag);
+        let make = |now| Box::pin(self.make(store, request, now));
+        let snapshot = self.snapshots.of(store, request, make).await?;
+        let is_known = known.is_some_and(|known| snapshot.is_known(known));
         Ok(if is_known { PageAnswer::Unchanged(snapshot) } else { PageAnswer::Page(snapshot) })
     }
 
-    async fn make(&self, store: &Store, request: &PageRequest) -> Result<String, CliFailure> {
-        let clock = PageClock::new(store.now().await?, &request.choices);
-        pages::page(&PageReading { store, request, base: &self.base, clock }).await
+    async fn make(
+        &self,
+        store: &Store,
+        request: &PageRequest,
+        now: UnixMillis,
+    ) -> Result<MadePage, CliFailure> {
+        let clock = PageClock::new(now, &request.choices);
+        let is_moving = AtomicBool::new(false);
+        let reading = PageReading { store, request, base: &request.base, clock, is_moving };
+        let html = pages::page(&reading).await?;
+        Ok(MadePage { html, lifetime: reading.lifetime() })
+    }
+
+    /// Notes that somebody has changed something by the API, so that the next page shows it.
+    pub(crate) fn note_change(&self) {
+        self.snapshots.note_change();
     }
 
     /// Returns the page that asks for an action again, because the form was refused with `why`. The
@@ -66,33 +74,33 @@ impl DashboardView {
             || UnixMillis::from_timestamp(jiff::Timestamp::now()).unwrap_or(UnixMillis::EPOCH);
         let now = store.now().await.unwrap_or_else(|_| here());
         let clock = PageClock::new(now, &request.choices);
-        let reading = PageReading { store, request, base: &self.base, clock };
+        let is_moving = AtomicBool::new(false);
+        let reading = PageReading { store, request, base: &request.base, clock, is_moving };
         action_page(&reading, Some(why)).await
     }
 
     /// Returns the page of the result of an action, or of an action that is under way.
     pub(crate) fn result(
-        &self,
+        base: &str,
         address: &str,
         role: TokenRole,
         choices: &ViewChoices,
         kept: Option<&str>,
     ) -> Result<String, CliFailure> {
-        let base = &self.base;
         let layout = Layout { base, address, section: "", role: Some(role), choices, now: None };
         result_page(layout, kept)
     }
 
     /// Returns the page for a request that was refused with this status. `address` is that of the
-    /// refused page.
+    /// refused page, and `base` the path before all routes.
     pub(crate) fn refusal(
-        &self,
+        base: &str,
         status: u16,
         title: &str,
         detail: &str,
         address: &str,
         choices: &ViewChoices,
     ) -> Result<String, CliFailure> {
-        pages::refusal(&self.base, status, title, detail, address, choices)
+        pages::refusal(base, status, title, detail, address, choices)
     }
 }

@@ -6,15 +6,15 @@ use super::page_link::{encoded, query};
 use super::view_choices::{PageTheme, ViewChoices, ZoneChoice};
 use crate::secrets::tokens::TokenRole;
 
-/// The sections of the navigation: the path, and the word.
-const SECTIONS: [(&str, &str); 7] = [
-    ("jobs", "Jobs"),
-    ("runs", "Runs"),
-    ("queues", "Queues"),
-    ("groups", "Groups"),
-    ("nodes", "Nodes"),
-    ("doctor", "Doctor"),
-    ("losses", "Data loss"),
+/// The sections of the navigation: the path, the word, and the key that leads there after `g`.
+const SECTIONS: [(&str, &str, &str); 7] = [
+    ("jobs", "Jobs", "j"),
+    ("runs", "Runs", "r"),
+    ("queues", "Queues", "q"),
+    ("groups", "Groups", "g"),
+    ("nodes", "Nodes", "n"),
+    ("doctor", "Doctor", "d"),
+    ("losses", "Data loss", "l"),
 ];
 
 /// The frame of a page.
@@ -33,7 +33,7 @@ pub(super) struct Layout<'r> {
 }
 
 impl Layout<'_> {
-    pub(super) fn sections(&self) -> &'static [(&'static str, &'static str)] {
+    pub(super) fn sections(&self) -> &'static [(&'static str, &'static str, &'static str)] {
         if self.role.is_some() { &SECTIONS } else { &[] }
     }
 

@@ -8,10 +8,11 @@
 //! table of routes (`api/route/route_table.rs`).
 //!
 //! - `dashboard_view`: the answer to a request, from a snapshot or from a new reading
-//! - `snapshots`: the pages that were made a moment ago, shared by all tabs
+//! - `snapshots`: the pages that were made a moment ago, shared by all tabs until something changes
 //! - `page_request`, `view_choices`: the request, and the choices of its reader
 //! - `actions`: what operators may do, with the page that asks before
 //! - `pages`: one file for each page; `documents`: the fields that pages read; `charts`: drawings
+//! - `gzip`: pages and assets in compressed form
 //! - `layout`, `page_text`, `page_clock`, `badge`, `shown_text`, `shown_output`,
 //!   `page_link`: the parts of all pages
 //! - `assets`: the stylesheet, the scripts and the icon
@@ -28,6 +29,7 @@ mod badge;
 mod charts;
 mod dashboard_view;
 mod documents;
+mod gzip;
 mod layout;
 mod page_clock;
 mod page_kind;

@@ -1,5 +1,7 @@
 //! The pages of the dashboard.
 
+use std::time::Duration;
+
 /// A page of the dashboard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum PageKind {
@@ -32,5 +34,14 @@ impl PageKind {
     /// own.
     pub(super) fn is_shared(self) -> bool {
         self != Self::Action
+    }
+
+    /// Returns the time for which a page stays right while no job, run or queue changes. The page
+    /// then is read again, because times pass and nodes write about themselves.
+    pub(super) const fn lifetime(self) -> Duration {
+        Duration::from_secs(match self {
+            Self::Nodes => 5,
+            _ => 30,
+        })
     }
 }

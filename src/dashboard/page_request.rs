@@ -1,5 +1,8 @@
 //! A request of a page, and what its page is made from.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -16,6 +19,8 @@ use crate::store::Store;
 #[derive(Debug, Clone)]
 pub(crate) struct PageRequest {
     pub(crate) kind: PageKind,
+    /// The path before all routes, as the browser sees it.
+    pub(crate) base: String,
     /// The path and the query, without the path before all routes.
     pub(crate) address: String,
     /// The job or the run in the path.
@@ -26,6 +31,8 @@ pub(crate) struct PageRequest {
     pub(crate) flags: Vec<String>,
     pub(crate) role: TokenRole,
     pub(crate) choices: ViewChoices,
+    /// True if an open page asks for news, and false if a reader opens the page.
+    pub(crate) is_poll: bool,
 }
 
 impl PageRequest {
@@ -57,6 +64,8 @@ pub(super) struct PageReading<'r> {
     /// The path before all routes.
     pub(super) base: &'r str,
     pub(super) clock: PageClock,
+    /// True if the page changes without a change of the namespace, such as output that grows.
+    pub(super) is_moving: AtomicBool,
 }
 
 impl<'r> PageReading<'r> {
@@ -70,6 +79,19 @@ impl<'r> PageReading<'r> {
             choices: &self.request.choices,
             now: Some(self.clock.now()),
         }
+    }
+
+    /// Notes that the page has a part that changes by itself.
+    pub(super) fn note_moving(&self) {
+        self.is_moving.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns the time for which the page stays right while nothing changes in the namespace.
+    pub(super) fn lifetime(&self) -> Duration {
+        /// The time between two requests of an open page.
+        const POLL: Duration = Duration::from_secs(2);
+        let lifetime = self.request.kind.lifetime();
+        if self.is_moving.load(Ordering::Relaxed) { lifetime.min(POLL) } else { lifetime }
     }
 
     /// Returns the document of a verb, as the API answers it to the same caller.

@@ -82,6 +82,7 @@ pub use runs::run_ends::{
     ExpiredLease, FinishReply, ManualReply, RecoverReply, Recovery, SkipOrder, SkipReply, Verdict,
 };
 pub use runs::successor::Successor;
+pub use runs::view_mark::ViewMark;
 pub use server::address::{Address, AddressError, Eviction, Reread};
 pub use server::preflight::Findings;
 pub use server::redis_keys::{DEFAULT_NAMESPACE, Keys};
@@ -188,22 +189,7 @@ impl Store {
         let mut pipeline = redis::pipe();
         pipeline.cmd("TIME");
         let answer = self.link.query(&mut pipeline).await?;
-        let parts: Option<Vec<i64>> = match answer.first() {
-            Some(redis::Value::Array(parts)) => {
-                parts.iter().map(server::reply::number_of).collect()
-            }
-            _ => None,
-        };
-        let millis = match parts.as_deref() {
-            Some([seconds, micros]) => {
-                seconds.checked_mul(1000).and_then(|ms| ms.checked_add(micros / 1000))
-            }
-            _ => None,
-        };
-        millis.and_then(UnixMillis::new).ok_or_else(|| {
-            let found = format!("found {answer:?}, wanted a time before the year 2100");
-            StoreError::corrupt("reply to the command TIME", found)
-        })
+        server::reply::time_of_answer(answer.first())
     }
 
     /// Subscribes to the messages that wake a node. Examples are `due` (a due set has a new first

@@ -1,5 +1,6 @@
-//! The HTTP API beside a million waiting jobs and 100,000 ended runs: how long each list takes, adding one by one and in bulk, the
-//! memory of a held connection, and the commands of Redis that 50 polling pages cost.
+//! The HTTP API and the dashboard beside a million waiting jobs, a thousand recurring jobs and 100,000 ended runs: how long each
+//! list and each page takes, adding one by one and in bulk, the memory of a held connection, and the commands of Redis that 50
+//! polling clients and 50 open tabs cost.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,6 +17,7 @@ use super::support::redis::TestRedis;
 use super::{add_lines, info, percentile, usage};
 
 const WAITING: usize = 1_000_000;
+const RECURRING: usize = 1_000;
 const ENDED: i64 = 100_000;
 const BULK: usize = 50_000;
 const HELD: usize = 900;
@@ -38,14 +40,38 @@ const LISTS: [&str; 12] = [
     "/v1/stats",
 ];
 
+/// The pages of the dashboard. `n1` waits, and `nightly-report` has ended runs.
+const PAGES_OF_ALL: [&str; 13] = [
+    "/jobs",
+    "/jobs?q=tick",
+    "/jobs?failed=1",
+    "/jobs/n1",
+    "/jobs/tick1",
+    "/runs",
+    "/runs?dead=1",
+    "/runs?job=nightly-report",
+    "/queues",
+    "/groups",
+    "/nodes",
+    "/losses",
+    "/doctor",
+];
+/// The header field of a browser that opens a page.
+const BROWSER: (&str, &str) = ("Accept", "text/html");
+
 /// Prints the figures of the API.
 pub(crate) fn api() {
     let redis = TestRedis::start();
     add_lines(&redis, &lines("n", WAITING));
+    let recurring =
+        |number| format!("{{\"name\":\"tick{number}\",\"every\":\"1d\",\"shell\":\"true\"}}\n");
+    add_lines(&redis, &(0..RECURRING).map(recurring).collect::<String>());
     bounds::fill(&redis, ENDED, |_| "succeeded");
     let dir = tempfile::tempdir().unwrap();
     let (node, probe) = start(&redis, dir.path());
     lists(&probe);
+    pages(&probe);
+    tabs(&redis, &probe);
     adding(&redis, &probe);
     polling(&redis, &probe);
     held(&node, &probe);
@@ -109,6 +135,74 @@ fn lists(probe: &HttpProbe) {
             percentile(times, 0.99)
         );
     }
+}
+
+/// Requests of each page, each of another view, so that each is read from Redis.
+fn pages(probe: &HttpProbe) {
+    for path in PAGES_OF_ALL {
+        // The report of doctor reads all data.
+        let count = if path == "/doctor" { 3 } else { 100 };
+        let mut times = Vec::new();
+        for number in 0..count {
+            // The zone of the reader is a part of the view, and the address stays that of a reader.
+            let zone = ["UTC", "Europe/Berlin", "Asia/Tokyo", "America/New_York"][number % 4];
+            let cookie = format!("schedd_own_zone={zone}");
+            if number % 4 == 0 {
+                // A change makes all snapshots old. This one changes nothing.
+                let json = [("Content-Type", "application/json")];
+                probe.send("admin", "POST", "/v1/jobs/tick1/resume", &json, b"{}");
+            }
+            let started = Instant::now();
+            let headers = [BROWSER, ("Accept-Encoding", "gzip"), ("Cookie", cookie.as_str())];
+            assert_eq!(probe.send("admin", "GET", path, &headers, b"").status, 200, "{path}");
+            times.push(started.elapsed().as_secs_f64() * 1e3);
+        }
+        times.sort_by(f64::total_cmp);
+        println!(
+            "page {path}: p50 {:.1} ms, p99 {:.1} ms",
+            percentile(&times, 0.5),
+            percentile(&times, 0.99)
+        );
+    }
+}
+
+/// Open tabs of all pages, each of which asks for news every two seconds.
+fn tabs(redis: &TestRedis, probe: &HttpProbe) {
+    let shown: Vec<&str> = PAGES_OF_ALL.into_iter().filter(|path| *path != "/doctor").collect();
+    let mut known = vec![String::new(); PAGES as usize];
+    let mut connection = redis.connection();
+    let mut rates = Vec::new();
+    for pages in [0, PAGES as usize] {
+        let mut begun = None;
+        let started = Instant::now();
+        // The first round opens the tabs.
+        while started.elapsed() < POLLED * 16 {
+            let round = Instant::now();
+            for (tab, etag) in known.iter_mut().enumerate().take(pages) {
+                let path = shown[tab % shown.len()];
+                let headers =
+                    [BROWSER, ("If-None-Match", etag.as_str()), ("Sec-Fetch-Mode", "cors")];
+                let answer = probe.send("admin", "GET", path, &headers, b"");
+                let fresh = answer.head.lines().find_map(|line| line.strip_prefix("etag: "));
+                // The head was read in lower case, and the tag begins with W.
+                *etag = fresh.unwrap_or_default().replacen('w', "W", 1);
+            }
+            begun.get_or_insert_with(|| {
+                (Instant::now(), info(&mut connection, "total_commands_processed:"))
+            });
+            std::thread::sleep(POLLED.saturating_sub(round.elapsed()));
+        }
+        let (begun, before) = begun.unwrap();
+        let commands = info(&mut connection, "total_commands_processed:") - before;
+        #[expect(clippy::cast_precision_loss, reason = "a rate with a digit")]
+        rates.push(commands as f64 / begun.elapsed().as_secs_f64());
+    }
+    println!(
+        "{PAGES} open tabs of {} pages: {:.1} Redis commands/s, {:.1} without",
+        shown.len(),
+        rates[1],
+        rates[0]
+    );
 }
 
 fn adding(redis: &TestRedis, probe: &HttpProbe) {

@@ -55,7 +55,9 @@ pub(in crate::api) fn check_origin(
     }
     let site = text_of(&parts.headers, "sec-fetch-site");
     let is_foreign_site = site.is_some_and(|site| !matches!(site, "same-origin" | "none"));
-    let origin = text_of(&parts.headers, "origin");
+    // A browser sends the forms of our pages with the origin `null`, because of `no-referrer`.
+    let is_ours = |origin: &&str| *origin == "null" && site == Some("same-origin");
+    let origin = text_of(&parts.headers, "origin").filter(|origin| !is_ours(origin));
     let is_foreign_origin = origin.is_some_and(|origin| {
         let of_origin = origin.split_once("://").map_or(origin, |(_, rest)| rest);
         host_of(state, parts).is_none_or(|host| !host.eq_ignore_ascii_case(of_origin))
@@ -69,17 +71,20 @@ pub(in crate::api) fn check_origin(
 /// Returns true if the sender uses TLS, directly or up to a trusted proxy.
 pub(super) fn is_secure(state: &ApiState, parts: &Parts, peer: Option<&Peer>) -> bool {
     matches!(peer, Some(Peer::Tcp(_, true)))
-        || is_of_proxy(state, parts)
-            && text_of(&parts.headers, "x-forwarded-proto") == Some("https")
+        || forwarded(state, parts, "x-forwarded-proto") == Some("https")
 }
 
 /// Returns the host that the sender asked for, which a trusted proxy names in `X-Forwarded-Host`.
 fn host_of(state: &ApiState, parts: &Parts) -> Option<String> {
-    let forwarded =
-        text_of(&parts.headers, "x-forwarded-host").filter(|_| is_of_proxy(state, parts));
-    let host = forwarded.or_else(|| text_of(&parts.headers, header::HOST.as_str()));
+    let host = forwarded(state, parts, "x-forwarded-host");
+    let host = host.or_else(|| text_of(&parts.headers, header::HOST.as_str()));
     host.or_else(|| parts.uri.authority().map(axum::http::uri::Authority::as_str))
         .map(str::to_owned)
+}
+
+/// Returns what a trusted proxy says about the request that it passes on.
+pub(super) fn forwarded<'p>(state: &ApiState, parts: &'p Parts, name: &str) -> Option<&'p str> {
+    text_of(&parts.headers, name).filter(|_| is_of_proxy(state, parts))
 }
 
 fn is_of_proxy(state: &ApiState, parts: &Parts) -> bool {

@@ -8,6 +8,7 @@ use axum::response::{IntoResponse as _, Response};
 use super::browser_sessions::{COOKIES, SESSION_LIFE};
 use super::caller::{Peer, tokens_of};
 use super::origin_check::is_secure;
+use super::site_base::site_base;
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::{ApiState, host_now};
 use crate::cli::embedded::CliFailure;
@@ -57,7 +58,7 @@ pub(in crate::api) async fn sign_in(
     if let Ok(text) = HeaderValue::from_str(&text) {
         headers.insert(header::SET_COOKIE, text);
     }
-    if let Ok(place) = HeaderValue::from_str(&format!("{}/", state.config.base_path)) {
+    if let Ok(place) = HeaderValue::from_str(&format!("{}/", site_base(state, parts))) {
         headers.insert(header::LOCATION, place);
     }
     Ok(response)

@@ -2,6 +2,7 @@
 
 mod asset_answer;
 mod choices_answer;
+mod compression;
 mod html_answer;
 mod page_answer;
 mod page_reader;

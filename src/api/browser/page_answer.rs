@@ -5,6 +5,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 
+use super::compression::{ACCEPT_ENCODING, put_compressed, takes_compressed};
 use super::html_answer::put_html;
 use super::page_reader::PageReader;
 use crate::api::api_problem::ApiProblem;
@@ -22,10 +23,14 @@ pub(in crate::api) async fn page(
     (kind, target): (PageKind, Option<String>),
     (parameters, flags): (Vec<(String, String)>, Vec<String>),
 ) -> Result<Response, ApiProblem> {
-    let PageReader { address, choices } = PageReader::new(&state.config.base_path, parts);
+    let PageReader { base, address, choices } = PageReader::new(state, parts);
     let role = caller.role;
-    let request = PageRequest { kind, address, target, parameters, flags, role, choices };
     let known = parts.headers.get(header::IF_NONE_MATCH).and_then(|etag| etag.to_str().ok());
+    // A browser says so itself when a reader opens a page.
+    let mode = parts.headers.get("sec-fetch-mode").map(HeaderValue::as_bytes);
+    let is_poll = mode.map_or(known.is_some(), |mode| mode != b"navigate");
+    let request =
+        PageRequest { kind, base, address, target, parameters, flags, role, choices, is_poll };
     let response = match state.dashboard.answer(store, &request, known).await? {
         PageAnswer::Unchanged(snapshot) => {
             let mut response = tagged(&snapshot);
@@ -35,6 +40,11 @@ pub(in crate::api) async fn page(
         PageAnswer::Page(snapshot) => {
             let mut response = tagged(&snapshot);
             put_html(&mut response, snapshot.html.as_ref().to_owned());
+            if takes_compressed(parts)
+                && let Some(bytes) = snapshot.compressed()
+            {
+                put_compressed(&mut response, &bytes);
+            }
             response
         }
     };
@@ -47,5 +57,6 @@ fn tagged(snapshot: &PageSnapshot) -> Response {
     if let Ok(etag) = HeaderValue::from_str(&snapshot.etag) {
         response.headers_mut().insert(header::ETAG, etag);
     }
+    response.headers_mut().insert(header::VARY, ACCEPT_ENCODING);
     response
 }

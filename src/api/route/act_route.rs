@@ -18,7 +18,7 @@ use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::ApiState;
 use crate::api::auth::Caller;
 use crate::api::browser::{PageReader, put_html};
-use crate::dashboard::{PageKind, PageRequest, carry_out, local_address};
+use crate::dashboard::{DashboardView, PageKind, PageRequest, carry_out, local_address};
 use crate::store::Store;
 
 /// The message for a form whose key was used with other values.
@@ -39,9 +39,10 @@ pub(super) async fn act(
     let key = given.text("key").filter(|key| is_key(key)).ok_or_else(|| {
         ApiProblem::bad_request("key: found no key of a form, wanted a form of the dashboard")
     })?;
-    let reader = PageReader::new(&state.config.base_path, parts);
+    let reader = PageReader::new(state, parts);
     let request = PageRequest {
         kind: PageKind::Action,
+        base: reader.base,
         // The choices at the foot of the page lead back by a GET.
         address: given.text("back").map_or("/", local_address).to_owned(),
         target,
@@ -49,6 +50,7 @@ pub(super) async fn act(
         flags: given.flags(),
         role: caller.role,
         choices: reader.choices,
+        is_poll: false,
     };
     let work = Box::pin(async {
         let result = carry_out(store, &request).await;
@@ -57,9 +59,9 @@ pub(super) async fn act(
     });
     let keyed = KeyedRequest::of_form(parts, &caller.by, key, form);
     let (status, why) = match idempotent::once(store, Some(keyed), work).await {
-        Ok(answer) if answer.status().is_success() => return Ok(to_result(state, key)),
+        Ok(answer) if answer.status().is_success() => return Ok(to_result(&request.base, key)),
         Err(problem) if problem.status() == 409 && problem.is_for_later() => {
-            return Ok(to_result(state, key));
+            return Ok(to_result(&request.base, key));
         }
         Err(problem) if problem.status() == 409 => (StatusCode::CONFLICT, SENT_BEFORE.to_owned()),
         refused => {
@@ -89,8 +91,8 @@ pub(super) async fn acted(
         FormAnswer::UnderWay => None,
         FormAnswer::Given(result) => Some(result),
     };
-    let PageReader { address, choices } = PageReader::new(&state.config.base_path, parts);
-    let html = state.dashboard.result(&address, caller.role, &choices, kept.as_deref())?;
+    let PageReader { base, address, choices } = PageReader::new(state, parts);
+    let html = DashboardView::result(&base, &address, caller.role, &choices, kept.as_deref())?;
     let mut response = Response::new(Body::empty());
     put_html(&mut response, html);
     Ok(response)
@@ -101,9 +103,10 @@ fn is_key(key: &str) -> bool {
     key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Returns the answer that leads to the result of the form with this key.
-fn to_result(state: &ApiState, key: &str) -> Response {
-    let place = format!("{}/acted/{key}", state.config.base_path);
+/// Returns the answer that leads to the result of the form with this key. `base` is the path before
+/// all routes.
+fn to_result(base: &str, key: &str) -> Response {
+    let place = format!("{base}/acted/{key}");
     (StatusCode::SEE_OTHER, [(header::LOCATION, place)]).into_response()
 }
 

@@ -20,7 +20,9 @@ use super::{
 };
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::{ApiState, MOST_LINE_REQUESTS};
-use crate::api::auth::{Caller, check_host, check_origin, identify, permit_define, sign_in};
+use crate::api::auth::{
+    Caller, check_host, check_origin, identify, permit_define, sign_in, site_base,
+};
 use crate::api::browser::{self, PageReader};
 use crate::api::{health, metrics, openapi, stream};
 use crate::secrets::tokens::TokenRole;
@@ -32,23 +34,27 @@ pub(in crate::api) async fn answer(
     route: &'static Route,
     request: Request,
 ) -> Response {
-    let changes = state.changes.clone();
+    let (changes, changed) = (state.changes.clone(), state.clone());
     let is_read = route.method == Method::GET;
     let answer = async move {
         let (parts, body) = request.into_parts();
         let is_of_browser = route.action.is_of_browser() || route.action == RouteAction::SignIn;
-        let base = state.config.base_path.as_str();
         let reader = Some(&parts).filter(|_| is_of_browser);
-        let reader = reader.and_then(|parts| PageReader::of_browser(base, parts));
+        let reader = reader.and_then(|parts| PageReader::of_browser(&state, parts));
         match (Box::pin(try_answer(&state, route, parts, body)).await, reader) {
             (Ok(response), _) => response,
-            (Err(problem), Some(reader)) => reader.refusal(&state.dashboard, problem),
+            (Err(problem), Some(reader)) => reader.refusal(problem),
             (Err(problem), None) => problem.into_response(),
         }
     };
     if is_read {
         return answer.await;
     }
+    let answer = async move {
+        let response = answer.await;
+        changed.dashboard.note_change();
+        response
+    };
     changes.spawn(answer).await.unwrap_or_else(|error| {
         let status = StatusCode::INTERNAL_SERVER_ERROR;
         ApiProblem::new(status, "failed", format!("the request ended: {error}")).into_response()
@@ -91,7 +97,7 @@ async fn try_answer(
     if route.action == RouteAction::Choose {
         let form = request_body::whole_text(&parts.headers, body, request_body::FORM).await?;
         let given = GivenParameters::of_form(route, &form.unwrap_or_default())?;
-        return Ok(browser::choose(&state.config.base_path, &given.pairs()));
+        return Ok(browser::choose(&site_base(state, &parts), &given.pairs()));
     }
     refuse_query(&parts.uri)?;
     if route.action == RouteAction::Act {
@@ -169,12 +175,12 @@ async fn answer_without_body(
             let given = (given.pairs(), given.flags());
             browser::page(state, store, parts, caller, (kind, target), given).await
         }
-        RouteAction::FirstPage => Ok(first_page(state)),
+        RouteAction::FirstPage => Ok(first_page(state, parts)),
         RouteAction::Acted => {
             let caller = caller.ok_or_else(ApiProblem::no_route)?;
             act_route::acted(state, store, parts, caller, &target.unwrap_or_default()).await
         }
-        RouteAction::Asset => browser::asset(&target.unwrap_or_default()),
+        RouteAction::Asset => browser::asset(&target.unwrap_or_default(), parts),
         RouteAction::Health => Ok(health::alive()),
         RouteAction::Ready => Ok(health::ready(state).await),
         RouteAction::AddJob
@@ -186,8 +192,8 @@ async fn answer_without_body(
 }
 
 /// Returns the answer that leads from `/` to the first page of the dashboard.
-fn first_page(state: &ApiState) -> Response {
-    let place = format!("{}/jobs", state.config.base_path);
+fn first_page(state: &ApiState, parts: &Parts) -> Response {
+    let place = format!("{}/jobs", site_base(state, parts));
     (StatusCode::SEE_OTHER, [(header::LOCATION, place)]).into_response()
 }
 

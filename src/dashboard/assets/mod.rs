@@ -1,12 +1,15 @@
 //! The files that pages need besides their HTML. They are part of the program. The address of a file
 //! has the hash of its content, so that a browser may keep it for ever.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
+
+use super::gzip::GzipOnce;
 
 /// The files: name, content type, content.
-const FILES: [(&str, &str, &[u8]); 3] = [
+const FILES: [(&str, &str, &[u8]); 4] = [
     ("style.css", "text/css; charset=utf-8", include_bytes!("style.css")),
     ("live.js", "text/javascript; charset=utf-8", include_bytes!("live.js")),
+    ("keys.js", "text/javascript; charset=utf-8", include_bytes!("keys.js")),
     ("icon.svg", "image/svg+xml", include_bytes!("icon.svg")),
 ];
 
@@ -18,6 +21,14 @@ pub(crate) struct Asset {
     name: &'static str,
     pub(crate) content_type: &'static str,
     pub(crate) content: &'static [u8],
+    compressed: GzipOnce,
+}
+
+impl Asset {
+    /// Returns the content in compressed form.
+    pub(crate) fn compressed(&self) -> Option<Arc<[u8]>> {
+        self.compressed.of(self.content)
+    }
 }
 
 static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
@@ -25,7 +36,7 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         let hash = sha1_smol::Sha1::from(content).digest().to_string();
         let (stem, end) = name.split_once('.').unwrap_or((name, ""));
         let hashed_name = format!("{stem}-{}.{end}", &hash[..12]);
-        Asset { hashed_name, name, content_type, content }
+        Asset { hashed_name, name, content_type, content, compressed: GzipOnce::default() }
     };
     FILES.into_iter().map(asset).collect()
 });

@@ -8,7 +8,7 @@ use crate::cli::embedded::run_page::{run_page, wanted_runs};
 use crate::dashboard::badge::Badge;
 use crate::dashboard::charts::{MOST_BARS, RunBars};
 use crate::dashboard::documents::{
-    AuditDocument, ComingDocument, ExplanationDocument, RunDocument, WholeJobDocument,
+    AuditDocument, ComingDocument, ExplanationDocument, JobDocument, RunDocument, WholeJobDocument,
 };
 use crate::dashboard::layout::Layout;
 use crate::dashboard::page_clock::PageClock;
@@ -81,18 +81,21 @@ impl OneJobPage<'_> {
 pub(super) async fn one_job_page(reading: &PageReading<'_>) -> Result<String, CliFailure> {
     let request = reading.request;
     let name = request.target.as_deref().unwrap_or_default();
-    let whole: WholeJobDocument = reading.document(&["show", "--", name]).await?;
     let wanted = wanted_runs(&[], Some(name))?;
     let at = request.parameter("at");
-    let at_zone = reading.clock.zone_name().unwrap_or_else(|| whole.job.tz.as_str().to_owned());
+    let show = ["show", "--", name];
     let next = ["next", "-n", NEXT, "--long", "--", name];
     let explain = ["explain", "--", name];
-    let (runs, coming, explanations, explained) = tokio::join!(
+    // All at once, because most of the time of a page goes by waiting for Redis.
+    let (whole, runs, coming, explanations, explained) = tokio::join!(
+        reading.document::<WholeJobDocument>(&show),
         run_page(reading.store, &wanted, None, MOST_BARS),
         reading.document::<Vec<ComingDocument>>(&next),
         reading.document::<Explanations>(&explain),
-        explained(reading, name, at, &at_zone),
+        explained(reading, name, at),
     );
+    let whole = whole?;
+    let at_zone = reading.clock.zone_name().unwrap_or_else(|| whole.job.tz.as_str().to_owned());
     let runs: Vec<RunDocument> = all_parsed(runs?.items)?;
     let mut audit_log: Vec<AuditDocument> =
         explanations?.list().into_iter().flat_map(|one| one.audit_log).collect();
@@ -117,12 +120,19 @@ async fn explained(
     reading: &PageReading<'_>,
     name: &str,
     at: &str,
-    zone: &str,
 ) -> Result<Vec<ExplanationDocument>, ShownText> {
     if at.is_empty() {
         return Ok(Vec::new());
     }
+    let failed = |failure: CliFailure| ShownText::new(&failure.lines().join("; "));
+    let zone = match reading.clock.zone_name() {
+        Some(zone) => zone,
+        None => {
+            let job = reading.document::<JobDocument>(&["show", "--", name]).await;
+            job.map_err(failed)?.tz.as_str().to_owned()
+        }
+    };
     let (at, zone) = (format!("--at={at}"), format!("--tz={zone}"));
     let found = reading.document::<Explanations>(&["explain", &at, &zone, "--", name]).await;
-    found.map(Explanations::list).map_err(|failure| ShownText::new(&failure.lines().join("; ")))
+    found.map(Explanations::list).map_err(failed)
 }

@@ -64,6 +64,9 @@ pub(super) async fn one_run_page(reading: &PageReading<'_>) -> Result<String, Cl
         reading.document::<OutputDocument>(&words),
     );
     let (whole, output) = (whole?, output?);
+    if whole.run.finished_at.is_none() {
+        reading.note_moving();
+    }
     page_text(&OneRunPage {
         layout: reading.layout("runs"),
         clock: &reading.clock,

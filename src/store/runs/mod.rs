@@ -12,5 +12,6 @@ pub(crate) mod plain_runs;
 pub(crate) mod run_cancellation;
 pub(crate) mod run_ends;
 pub(crate) mod successor;
+pub(crate) mod view_mark;
 #[cfg(feature = "mutants")]
 pub(crate) mod zrem_first;

@@ -135,3 +135,21 @@ pub(crate) fn number_of(value: &Value) -> Option<i64> {
 fn score_number(score: f64) -> Option<i64> {
     (score.abs() < 9_007_199_254_740_992.0).then_some(score as i64)
 }
+
+/// Returns the time in an answer to the command `TIME`.
+pub(crate) fn time_of_answer(answer: Option<&Value>) -> Result<UnixMillis, StoreError> {
+    let parts: Option<Vec<i64>> = match answer {
+        Some(Value::Array(parts)) => parts.iter().map(number_of).collect(),
+        _ => None,
+    };
+    let millis = match parts.as_deref() {
+        Some([seconds, micros]) => {
+            seconds.checked_mul(1000).and_then(|ms| ms.checked_add(micros / 1000))
+        }
+        _ => None,
+    };
+    millis.and_then(UnixMillis::new).ok_or_else(|| {
+        let found = format!("found {answer:?}, wanted a time before the year 2100");
+        StoreError::corrupt("reply to the command TIME", found)
+    })
+}

@@ -188,6 +188,10 @@ fn pages_of_other_sites_and_other_names_of_the_host_are_refused() {
     };
     assert_eq!(post(&[]), 200);
     assert_eq!(post(&[("Origin", &own), ("Sec-Fetch-Site", "same-origin")]), 200);
+    assert_eq!(post(&[("Origin", "null"), ("Sec-Fetch-Site", "same-origin")]), 200);
+    for site in [&[][..], &[("Sec-Fetch-Site", "none")], &[("Sec-Fetch-Site", "cross-site")]] {
+        assert_eq!(post(&[&[("Origin", "null")], site].concat()), 403, "{site:?}");
+    }
     assert_eq!(post(&[("Origin", "https://evil.example")]), 403);
     assert_eq!(post(&[("Sec-Fetch-Site", "cross-site")]), 403);
     assert_eq!(post(&[("Sec-Fetch-Site", "same-site")]), 403);
@@ -333,4 +337,6 @@ fn tokens_are_made_listed_and_revoked_on_the_command_line() {
     for bad in ["jobs.example.org", "ftp://jobs.example.org", "https://jobs.example.org/?a=b", ""] {
         run(&["dashboard", "--url", bad]).refused(2, &["--url", bad, "https://jobs.example.org"]);
     }
+    run(&["dashboard", "--print", "--role", "worker", "--url=http://h"])
+        .refused(2, &["worker", "viewer, operator or admin"]);
 }

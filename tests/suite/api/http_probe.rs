@@ -74,8 +74,11 @@ impl HttpAnswer {
                 line.clear();
             }
         } else {
+            let mut lines = head.lines().filter_map(|line| line.strip_prefix("content-length:"));
+            let length =
+                lines.next().and_then(|length| length.trim().parse().ok()).unwrap_or(u64::MAX);
             // The other end may close the connection while it still has unread bytes.
-            let _ = reader.read_to_end(&mut body);
+            let _ = reader.take(length).read_to_end(&mut body);
         }
         Self { status, head, body }
     }

@@ -24,8 +24,7 @@ use tempfile::TempDir;
 use crate::support::ctl::Schedctl;
 use crate::support::daemon::Schedd;
 use crate::support::redis::TestRedis;
-pub(super) use http_probe::HttpAnswer;
-use http_probe::HttpProbe;
+pub(super) use http_probe::{HttpAnswer, HttpProbe};
 
 /// A schedd with an API, and a token of each kind.
 pub(super) struct ApiScene {
@@ -57,7 +56,7 @@ impl ApiScene {
     }
 
     /// Starts a schedd that reaches `redis` by this URL.
-    fn start_at(redis: TestRedis, url: &str, settings: &str, jobs: &str) -> Self {
+    pub(super) fn start_at(redis: TestRedis, url: &str, settings: &str, jobs: &str) -> Self {
         let dir = tempfile::Builder::new().prefix("schedd-api-").tempdir_in("/tmp").unwrap();
         let path = dir.path().join("tokens");
         let tokens = TokenFile::new(TokenLocation::Named(path.clone()));

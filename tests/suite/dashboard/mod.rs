@@ -4,6 +4,7 @@ mod actions;
 mod bulk_actions;
 mod job_and_run;
 mod pages;
+mod round_trips;
 mod signing_in;
 mod snapshots;
 

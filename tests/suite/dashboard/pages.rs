@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use super::{checked, links, open, page};
-use crate::api::{ApiScene, DEFINING};
+use super::{BROWSER, checked, links, open, page};
+use crate::api::{ApiScene, DEFINING, HttpAnswer};
 use crate::support::wait::{LONG, until};
 
 /// The pages that the navigation leads to.
@@ -147,32 +147,89 @@ fn every_link_of_every_page_leads_somewhere_also_behind_a_path() {
 }
 
 #[test]
+fn a_trusted_proxy_names_the_path_that_it_takes_off() {
+    let jobs = "[jobs.a]\nevery = \"1h\"\nshell = \"true\"\n";
+    for (settings, wanted) in [("trusted_proxies = [\"127.0.0.1\"]", "/ops/x/"), ("", "/")] {
+        let scene = ApiScene::start(settings, jobs);
+        let get = |caller: &str, path: &str, prefix: &str| {
+            let headers = [BROWSER, ("X-Forwarded-Prefix", prefix)];
+            scene.probe.send(caller, "GET", path, &headers, b"")
+        };
+        for (caller, path) in [("viewer", "/jobs"), ("viewer", "/jobs/a"), ("nobody", "/jobs")] {
+            let html = checked(path, &get(caller, path, "/ops/x/"));
+            for link in links(&html) {
+                let is_below =
+                    link.starts_with(wanted) && (wanted != "/" || !link.starts_with("/ops"));
+                assert!(is_below, "{settings} {path}: {link}");
+            }
+        }
+        let first = get("viewer", "/", "/ops/x");
+        assert!(first.head.contains(&format!("location: {wanted}jobs\r\n")), "{first:?}");
+        for odd in ["//evil.example", "https://evil.example", "/a/../b", "/\"><b>", "ops"] {
+            let html = get("viewer", "/jobs", odd).text();
+            assert!(links(&html).contains("/jobs/a"), "{odd}: {html}");
+        }
+    }
+}
+
+#[test]
 fn a_first_page_with_all_its_files_takes_at_most_25_kb_compressed() {
     let scene = ApiScene::start("", "[jobs.a]\nevery = \"1h\"\nshell = \"true\"\n");
     for path in SECTIONS {
         let html = page(&scene, "viewer", path);
-        let files: Vec<Vec<u8>> = links(&html)
-            .iter()
-            .filter(|link| link.starts_with("/assets/"))
-            .map(|link| open(&scene, "nobody", link).body)
+        let assets: Vec<String> =
+            links(&html).into_iter().filter(|link| link.starts_with("/assets/")).collect();
+        let scripts = assets.iter().filter(|asset| asset.ends_with(".js"));
+        let scripts: usize = scripts.map(|asset| open(&scene, "nobody", asset).body.len()).sum();
+        assert!((1..=20_000).contains(&scripts), "the scripts have {scripts} bytes");
+        let files = assets.iter().map(|asset| ("nobody", asset.as_str()));
+        let sizes: Vec<usize> = std::iter::once(("viewer", path))
+            .chain(files)
+            .map(|(caller, path)| {
+                let (plain, packed) =
+                    (open(&scene, caller, path), compressed(&scene, caller, path));
+                assert!(packed.head.contains("content-encoding: gzip\r\n"), "{path}: {packed:?}");
+                assert!(packed.head.contains("vary: accept-encoding\r\n"), "{path}: {packed:?}");
+                let whole = String::from_utf8(unpacked(&packed.body)).unwrap();
+                // The clock of a page goes on.
+                assert_eq!(whole.lines().count(), plain.text().lines().count(), "{path}");
+                packed.head.len() + packed.body.len()
+            })
             .collect();
-        assert_eq!(files.len(), 3, "{html}");
-        let sizes: Vec<usize> = std::iter::once(html.as_bytes())
-            .chain(files.iter().map(Vec::as_slice))
-            .map(gzipped)
-            .collect();
+        assert!(sizes.len() >= 4, "{html}");
         assert!(sizes.iter().sum::<usize>() <= 25_000, "{path}: {sizes:?}");
     }
 }
 
-/// Returns the length of these bytes as gzip makes them.
-fn gzipped(bytes: &[u8]) -> usize {
+#[test]
+fn no_page_is_compressed_for_another_site() {
+    let scene = ApiScene::start("", "");
+    for (site, packs) in
+        [("same-origin", true), ("none", true), ("same-site", false), ("cross-site", false)]
+    {
+        let headers = [BROWSER, GZIP, ("Sec-Fetch-Site", site)];
+        let answer = scene.probe.send("viewer", "GET", "/jobs", &headers, b"");
+        assert_eq!(answer.head.contains("content-encoding: gzip"), packs, "{site}: {answer:?}");
+    }
+}
+
+/// The header field of a reader who takes compressed answers.
+const GZIP: (&str, &str) = ("Accept-Encoding", "gzip, deflate, br, zstd");
+
+fn compressed(scene: &ApiScene, caller: &str, path: &str) -> HttpAnswer {
+    scene.probe.send(caller, "GET", path, &[BROWSER, GZIP], b"")
+}
+
+/// Returns what gzip(1) makes of these bytes.
+fn unpacked(bytes: &[u8]) -> Vec<u8> {
     let mut gzip = Command::new("gzip")
-        .arg("-6")
+        .arg("-dc")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     gzip.stdin.take().unwrap().write_all(bytes).unwrap();
-    gzip.wait_with_output().unwrap().stdout.len()
+    let output = gzip.wait_with_output().unwrap();
+    assert!(output.status.success());
+    output.stdout
 }
