@@ -7,6 +7,7 @@
 
 mod api;
 mod avoided_words;
+mod browser;
 mod cli;
 mod dashboard;
 mod docs;
