@@ -8,6 +8,7 @@ use super::layout::Layout;
 use super::page_clock::PageClock;
 use super::page_request::{PageReading, PageRequest};
 use super::pages;
+use super::report_keeper::ReportKeeper;
 use super::snapshots::{MadePage, PageSnapshot, Snapshots};
 use super::view_choices::ViewChoices;
 use crate::cli::embedded::CliFailure;
@@ -19,6 +20,7 @@ use crate::store::Store;
 #[derive(Debug, Default)]
 pub(crate) struct DashboardView {
     snapshots: Snapshots,
+    reports: ReportKeeper,
 }
 
 /// The answer to the request of a page.
@@ -52,7 +54,8 @@ impl DashboardView {
     ) -> Result<MadePage, CliFailure> {
         let clock = PageClock::new(now, &request.choices);
         let is_moving = AtomicBool::new(false);
-        let reading = PageReading { store, request, base: &request.base, clock, is_moving };
+        let (base, reports) = (request.base.as_str(), &self.reports);
+        let reading = PageReading { store, request, base, clock, reports, is_moving };
         let html = pages::page(&reading).await?;
         Ok(MadePage { html, lifetime: reading.lifetime() })
     }
@@ -75,7 +78,8 @@ impl DashboardView {
         let now = store.now().await.unwrap_or_else(|_| here());
         let clock = PageClock::new(now, &request.choices);
         let is_moving = AtomicBool::new(false);
-        let reading = PageReading { store, request, base: &request.base, clock, is_moving };
+        let (base, reports) = (request.base.as_str(), &self.reports);
+        let reading = PageReading { store, request, base, clock, reports, is_moving };
         action_page(&reading, Some(why)).await
     }
 

@@ -106,3 +106,17 @@ impl Layout<'_> {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::SECTIONS;
+
+    #[test]
+    fn each_section_has_a_key_of_its_own() {
+        let keys: BTreeSet<&str> = SECTIONS.iter().map(|(_, _, key)| *key).collect();
+        assert_eq!(keys.len(), SECTIONS.len(), "{keys:?}");
+        assert!(keys.iter().all(|key| key.len() == 1 && *key != "?" && *key != "/"), "{keys:?}");
+    }
+}

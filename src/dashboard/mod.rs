@@ -12,6 +12,7 @@
 //! - `page_request`, `view_choices`: the request, and the choices of its reader
 //! - `actions`: what operators may do, with the page that asks before
 //! - `pages`: one file for each page; `documents`: the fields that pages read; `charts`: drawings
+//! - `report_keeper`: the last report of `doctor`, because a check takes long
 //! - `gzip`: pages and assets in compressed form
 //! - `layout`, `page_text`, `page_clock`, `badge`, `shown_text`, `shown_output`,
 //!   `page_link`: the parts of all pages
@@ -37,6 +38,7 @@ mod page_link;
 mod page_request;
 mod page_text;
 mod pages;
+mod report_keeper;
 mod shown_output;
 mod shown_text;
 mod snapshots;

@@ -20,6 +20,13 @@ pub(crate) struct DocumentTime {
     offset: Offset,
 }
 
+impl DocumentTime {
+    /// Returns a time that no document gives.
+    pub(crate) fn utc(at: UnixMillis) -> Self {
+        Self { at, offset: Offset::UTC }
+    }
+}
+
 impl<'de> Deserialize<'de> for DocumentTime {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;

@@ -36,12 +36,16 @@ impl PageKind {
         self != Self::Action
     }
 
-    /// Returns the time for which a page stays right while no job, run or queue changes. The page
-    /// then is read again, because times pass and nodes write about themselves.
+    /// Returns the time for which a page stays right while no job, run or queue changes. A reading
+    /// of a list takes about a hundred commands, so only pages with facts that pass by themselves are
+    /// read often: nodes write about themselves, and runs become ready in a queue.
     pub(super) const fn lifetime(self) -> Duration {
         Duration::from_secs(match self {
-            Self::Nodes => 5,
-            _ => 30,
+            // The page shows a report that is kept elsewhere, so it costs nothing.
+            Self::Doctor => 2,
+            Self::Nodes => 10,
+            Self::Queues => 20,
+            _ => 600,
         })
     }
 }

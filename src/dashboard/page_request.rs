@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::layout::Layout;
 use super::page_clock::PageClock;
 use super::page_kind::PageKind;
+use super::report_keeper::ReportKeeper;
 use super::view_choices::ViewChoices;
 use crate::cli::embedded::CliFailure;
 use crate::cli::embedded::verb_call::{VerbResult, call_verb};
@@ -64,6 +65,7 @@ pub(super) struct PageReading<'r> {
     /// The path before all routes.
     pub(super) base: &'r str,
     pub(super) clock: PageClock,
+    pub(super) reports: &'r ReportKeeper,
     /// True if the page changes without a change of the namespace, such as output that grows.
     pub(super) is_moving: AtomicBool,
 }
@@ -99,17 +101,24 @@ impl<'r> PageReading<'r> {
         &self,
         words: &[&str],
     ) -> Result<T, CliFailure> {
-        let words: Vec<String> = words.iter().map(ToString::to_string).collect();
-        let conceals = self.request.role == TokenRole::Viewer;
-        let VerbResult { document, errors, remarks, .. } =
-            call_verb(self.store, &words, conceals).await?;
-        match (errors.first(), document) {
-            (None, Some(document)) => parsed(document),
-            (Some(error), _) => Err(CliFailure::of_json(error)),
-            (None, None) => {
-                let why = remarks.into_iter().next();
-                Err(CliFailure::Failed(why.unwrap_or_else(|| "the verb had no result".to_owned())))
-            }
+        document_of(self.store, words, self.request.role == TokenRole::Viewer).await
+    }
+}
+
+/// Returns the document of a verb, without the values of secrets if `conceals`.
+pub(super) async fn document_of<T: DeserializeOwned>(
+    store: &Store,
+    words: &[&str],
+    conceals: bool,
+) -> Result<T, CliFailure> {
+    let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+    let VerbResult { document, errors, remarks, .. } = call_verb(store, &words, conceals).await?;
+    match (errors.first(), document) {
+        (None, Some(document)) => parsed(document),
+        (Some(error), _) => Err(CliFailure::of_json(error)),
+        (None, None) => {
+            let why = remarks.into_iter().next();
+            Err(CliFailure::Failed(why.unwrap_or_else(|| "the verb had no result".to_owned())))
         }
     }
 }

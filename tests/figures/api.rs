@@ -65,7 +65,10 @@ pub(crate) fn api() {
     add_lines(&redis, &lines("n", WAITING));
     let recurring =
         |number| format!("{{\"name\":\"tick{number}\",\"every\":\"1d\",\"shell\":\"true\"}}\n");
-    add_lines(&redis, &(0..RECURRING).map(recurring).collect::<String>());
+    let recurring: String = (0..RECURRING).map(recurring).collect();
+    // The job of the ended runs, which must not be trimmed.
+    let reports = r#"{"name":"nightly-report","every":"1d","shell":"true"}"#;
+    add_lines(&redis, &format!("{recurring}{reports}\n"));
     bounds::fill(&redis, ENDED, |_| "succeeded");
     let dir = tempfile::tempdir().unwrap();
     let (node, probe) = start(&redis, dir.path());
@@ -106,7 +109,7 @@ fn start(redis: &TestRedis, dir: &std::path::Path) -> (Schedd, HttpProbe) {
     };
     TokenFile::new(TokenLocation::Named(path.clone())).add(|_| entry).unwrap();
     let file = format!(
-        "[api]\nlisten = \"127.0.0.1:0\"\ntokens_file = \"{}\"\ndefine = true\n",
+        "[api]\nlisten = \"127.0.0.1:0\"\ntokens_file = \"{}\"\ndefine = true\n[history]\nmax_age = \"3650d\"\n",
         path.display()
     );
     let node = Schedd::on(redis).node("n1").jobs(&file).start();

@@ -173,6 +173,24 @@ fn a_trusted_proxy_names_the_path_that_it_takes_off() {
 }
 
 #[test]
+fn the_report_of_doctor_names_its_time_and_its_findings() {
+    let scene = ApiScene::start("", "[jobs.a]\nevery = \"1h\"\nshell = \"true\"\n");
+    let report = |wanted: &str| {
+        until(wanted, LONG, || {
+            Some(page(&scene, "viewer", "/doctor")).filter(|html| html.contains(wanted))
+        })
+    };
+    let html = report("<h2>Consistency</h2>");
+    assert!(html.contains("Checked <time datetime"), "{html}");
+    let mut connection = scene.redis.connection();
+    let waiting = ["{schedd}:waiting:a", "5", "a@5"];
+    redis::cmd("ZADD").arg(&waiting).exec(&mut connection).unwrap();
+    // The report is kept for ten seconds.
+    let html = report("<h2>Findings</h2>");
+    assert!(html.contains("schedctl doctor --fix"), "{html}");
+}
+
+#[test]
 fn a_first_page_with_all_its_files_takes_at_most_25_kb_compressed() {
     let scene = ApiScene::start("", "[jobs.a]\nevery = \"1h\"\nshell = \"true\"\n");
     for path in SECTIONS {
