@@ -34,7 +34,7 @@ pub(in crate::api) async fn answer(
     route: &'static Route,
     request: Request,
 ) -> Response {
-    let (changes, changed) = (state.changes.clone(), state.clone());
+    let (changes, shared) = (state.changes.clone(), state.clone());
     let is_read = route.method == Method::GET;
     let answer = async move {
         let (parts, body) = request.into_parts();
@@ -52,7 +52,7 @@ pub(in crate::api) async fn answer(
     }
     let answer = async move {
         let response = answer.await;
-        changed.dashboard.note_change();
+        shared.dashboard.note_change();
         response
     };
     changes.spawn(answer).await.unwrap_or_else(|error| {

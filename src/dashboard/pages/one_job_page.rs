@@ -125,12 +125,11 @@ async fn explained(
         return Ok(Vec::new());
     }
     let failed = |failure: CliFailure| ShownText::new(&failure.lines().join("; "));
-    let zone = match reading.clock.zone_name() {
-        Some(zone) => zone,
-        None => {
-            let job = reading.document::<JobDocument>(&["show", "--", name]).await;
-            job.map_err(failed)?.tz.as_str().to_owned()
-        }
+    let zone = if let Some(zone) = reading.clock.zone_name() {
+        zone
+    } else {
+        let job = reading.document::<JobDocument>(&["show", "--", name]).await;
+        job.map_err(failed)?.tz.as_str().to_owned()
     };
     let (at, zone) = (format!("--at={at}"), format!("--tz={zone}"));
     let found = reading.document::<Explanations>(&["explain", &at, &zone, "--", name]).await;
