@@ -1,6 +1,7 @@
 //! The dashboard in a real browser. Each test starts one browser and makes many checks with it,
 //! because a browser takes a second to start.
 
+mod acting;
 mod axe;
 mod keys;
 mod pages;

@@ -5,7 +5,11 @@ use super::axe::check_rules;
 use crate::api::DEFINING;
 
 /// The pages: the path, and a text that is on the page. `RUN` is the run of the job `hostile`.
-const PAGES: [(&str, &str); 13] = [
+const PAGES: [(&str, &str); 17] = [
+    ("/act/run?name=nightly&back=%2Fjobs", "nightly"),
+    ("/act/backfill?name=nightly", "Preview"),
+    ("/act/set-queue?name=mail", "mail"),
+    ("/act/pause?name=hostile&name=nightly", "nightly"),
     ("/jobs", "a-job-with-a-long-name"),
     ("/jobs?q=nothing", "fits the filter"),
     ("/jobs/hostile", "Recent runs"),

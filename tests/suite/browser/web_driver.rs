@@ -1,7 +1,7 @@
-//! Chromium with a profile of its own, driven by its own chromedriver (the protocol WebDriver of the
+//! Chromium with a profile of its own, driven by its own chromedriver (the protocol `WebDriver` of the
 //! W3C). Both end with the handle.
 //!
-//! This client is small and has no dependency: each library for WebDriver brings two dozen crates,
+//! This client is small and has no dependency: each library for `WebDriver` brings two dozen crates,
 //! and features that make programs and tests compile all crates twice.
 
 use std::fs;
@@ -25,7 +25,7 @@ pub(super) struct WebDriver {
     probe: HttpProbe,
     /// The path of the session.
     session: String,
-    _profile: TempDir,
+    profile: TempDir,
 }
 
 impl WebDriver {
@@ -61,9 +61,9 @@ impl WebDriver {
             driver,
             probe: HttpProbe::new(address, Vec::new()),
             session: String::new(),
-            _profile: profile,
+            profile,
         };
-        let directory = started._profile.path().join("profile");
+        let directory = started.profile.path().join("profile");
         let answer = started.call("POST", "/session", &json!({"capabilities": {"alwaysMatch": {
             "goog:loggingPrefs": {"browser": "ALL"},
             "goog:chromeOptions": {"binary": browser, "args": [
