@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::actions::{action_page, result_page};
+use super::api_guide::ApiGuide;
 use super::layout::Layout;
 use super::page_clock::PageClock;
 use super::page_request::{PageReading, PageRequest};
@@ -19,6 +20,7 @@ use crate::store::Store;
 pub(crate) struct DashboardView {
     /// The path before all routes.
     base: String,
+    guide: ApiGuide,
     snapshots: Snapshots,
 }
 
@@ -33,8 +35,8 @@ pub(crate) enum PageAnswer {
 
 impl DashboardView {
     /// Returns the dashboard of an API with this path before all routes.
-    pub(crate) fn new(base: &str) -> Self {
-        Self { base: base.to_owned(), snapshots: Snapshots::default() }
+    pub(crate) fn new(base: &str, guide: ApiGuide) -> Self {
+        Self { base: base.to_owned(), guide, snapshots: Snapshots::default() }
     }
 
     /// Answers a request. `known` is the entity tag of the page that the reader has.
@@ -51,7 +53,8 @@ impl DashboardView {
 
     async fn make(&self, store: &Store, request: &PageRequest) -> Result<String, CliFailure> {
         let clock = PageClock::new(store.now().await?, &request.choices);
-        pages::page(&PageReading { store, request, base: &self.base, clock }).await
+        pages::page(&PageReading { store, request, base: &self.base, guide: &self.guide, clock })
+            .await
     }
 
     /// Returns the page that asks for an action again, because the form was refused with `why`. The
@@ -66,7 +69,7 @@ impl DashboardView {
             || UnixMillis::from_timestamp(jiff::Timestamp::now()).unwrap_or(UnixMillis::EPOCH);
         let now = store.now().await.unwrap_or_else(|_| here());
         let clock = PageClock::new(now, &request.choices);
-        let reading = PageReading { store, request, base: &self.base, clock };
+        let reading = PageReading { store, request, base: &self.base, guide: &self.guide, clock };
         action_page(&reading, Some(why)).await
     }
 
@@ -79,7 +82,8 @@ impl DashboardView {
         kept: Option<&str>,
     ) -> Result<String, CliFailure> {
         let base = &self.base;
-        let layout = Layout { base, address, section: "", role: Some(role), choices, now: None };
+        let layout =
+            Layout { base, address, section: "result", role: Some(role), choices, now: None };
         result_page(layout, kept)
     }
 

@@ -7,14 +7,18 @@ use super::view_choices::{PageTheme, ViewChoices, ZoneChoice};
 use crate::secrets::tokens::TokenRole;
 
 /// The sections of the navigation: the path, and the word.
-const SECTIONS: [(&str, &str); 7] = [
+const SECTIONS: [(&str, &str); 11] = [
+    ("", "Overview"),
     ("jobs", "Jobs"),
     ("runs", "Runs"),
+    ("timeline", "Timeline"),
+    ("chains", "Chains"),
     ("queues", "Queues"),
     ("groups", "Groups"),
     ("nodes", "Nodes"),
     ("doctor", "Doctor"),
     ("losses", "Data loss"),
+    ("api", "API"),
 ];
 
 /// The frame of a page.

@@ -3,6 +3,8 @@
 /// A page of the dashboard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum PageKind {
+    /// The first page: what needs attention, and what runs next.
+    Overview,
     /// The list of jobs.
     Jobs,
     /// One job.
@@ -11,6 +13,10 @@ pub(crate) enum PageKind {
     Runs,
     /// One run.
     Run,
+    /// The past and the coming runs by time.
+    Timeline,
+    /// The chains of jobs.
+    Chains,
     /// The queues.
     Queues,
     /// The groups.
@@ -21,6 +27,8 @@ pub(crate) enum PageKind {
     Doctor,
     /// The data losses of Redis.
     Losses,
+    /// The routes of the HTTP API.
+    Api,
     /// The choices of the reader: the zone of times, and the colours.
     Choices,
     /// The question before an action.

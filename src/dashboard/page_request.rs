@@ -3,6 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::api_guide::ApiGuide;
 use super::layout::Layout;
 use super::page_clock::PageClock;
 use super::page_kind::PageKind;
@@ -26,6 +27,8 @@ pub(crate) struct PageRequest {
     pub(crate) flags: Vec<String>,
     pub(crate) role: TokenRole,
     pub(crate) choices: ViewChoices,
+    /// The words with which `curl` reaches the API. `None` for pages that do not show them.
+    pub(crate) server: Option<String>,
 }
 
 impl PageRequest {
@@ -56,6 +59,7 @@ pub(super) struct PageReading<'r> {
     pub(super) request: &'r PageRequest,
     /// The path before all routes.
     pub(super) base: &'r str,
+    pub(super) guide: &'r ApiGuide,
     pub(super) clock: PageClock,
 }
 

@@ -9,7 +9,7 @@ use super::html_answer::put_html;
 use super::page_reader::PageReader;
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::ApiState;
-use crate::api::auth::Caller;
+use crate::api::auth::{Caller, curl_address};
 use crate::dashboard::{PageAnswer, PageKind, PageRequest, PageSnapshot};
 use crate::store::Store;
 
@@ -24,7 +24,9 @@ pub(in crate::api) async fn page(
 ) -> Result<Response, ApiProblem> {
     let PageReader { address, choices } = PageReader::new(&state.config.base_path, parts);
     let role = caller.role;
-    let request = PageRequest { kind, address, target, parameters, flags, role, choices };
+    // Only the page of the API shows its address.
+    let server = (kind == PageKind::Api).then(|| curl_address(state, parts));
+    let request = PageRequest { kind, address, target, parameters, flags, role, choices, server };
     let known = parts.headers.get(header::IF_NONE_MATCH).and_then(|etag| etag.to_str().ok());
     let response = match state.dashboard.answer(store, &request, known).await? {
         PageAnswer::Unchanged(snapshot) => {

@@ -49,6 +49,7 @@ pub(super) async fn act(
         flags: given.flags(),
         role: caller.role,
         choices: reader.choices,
+        server: None,
     };
     let work = Box::pin(async {
         let result = carry_out(store, &request).await;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{FromRequestParts as _, RawPathParams, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -169,7 +169,6 @@ async fn answer_without_body(
             let given = (given.pairs(), given.flags());
             browser::page(state, store, parts, caller, (kind, target), given).await
         }
-        RouteAction::FirstPage => Ok(first_page(state)),
         RouteAction::Acted => {
             let caller = caller.ok_or_else(ApiProblem::no_route)?;
             act_route::acted(state, store, parts, caller, &target.unwrap_or_default()).await
@@ -183,12 +182,6 @@ async fn answer_without_body(
         | RouteAction::Choose
         | RouteAction::Act => Err(ApiProblem::no_route()),
     }
-}
-
-/// Returns the answer that leads from `/` to the first page of the dashboard.
-fn first_page(state: &ApiState) -> Response {
-    let place = format!("{}/jobs", state.config.base_path);
-    (StatusCode::SEE_OTHER, [(header::LOCATION, place)]).into_response()
 }
 
 /// Fails (414, 431) if the head of the request is too large. The connection itself has wider limits,

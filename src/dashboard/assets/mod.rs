@@ -4,9 +4,10 @@
 use std::sync::LazyLock;
 
 /// The files: name, content type, content.
-const FILES: [(&str, &str, &[u8]); 3] = [
+const FILES: [(&str, &str, &[u8]); 4] = [
     ("style.css", "text/css; charset=utf-8", include_bytes!("style.css")),
     ("live.js", "text/javascript; charset=utf-8", include_bytes!("live.js")),
+    ("log.js", "text/javascript; charset=utf-8", include_bytes!("log.js")),
     ("icon.svg", "image/svg+xml", include_bytes!("icon.svg")),
 ];
 

@@ -57,7 +57,7 @@ impl ApiScene {
     }
 
     /// Starts a schedd that reaches `redis` by this URL.
-    fn start_at(redis: TestRedis, url: &str, settings: &str, jobs: &str) -> Self {
+    pub(super) fn start_at(redis: TestRedis, url: &str, settings: &str, jobs: &str) -> Self {
         let dir = tempfile::Builder::new().prefix("schedd-api-").tempdir_in("/tmp").unwrap();
         let path = dir.path().join("tokens");
         let tokens = TokenFile::new(TokenLocation::Named(path.clone()));
