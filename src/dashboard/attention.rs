@@ -180,3 +180,47 @@ fn of_queue(queue: &QueueOverview, now: UnixMillis) -> Vec<AttentionItem> {
 fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::queue::queue_rules::QueueSettings;
+    use crate::store::{QueueDepth, QueueRecord};
+
+    fn items(ready: u64, waited: u64, state: &'static str) -> Vec<(String, Option<String>)> {
+        let now = UnixMillis::new(1_800_000_000_000).unwrap();
+        let oldest = Some(now.saturating_sub(Duration::from_secs(waited))).filter(|_| ready > 0);
+        let queue = QueueOverview {
+            name: "mail".parse().unwrap(),
+            record: QueueRecord {
+                settings: QueueSettings::default(),
+                is_concurrency_by_hand: false,
+                paused: None,
+                set: None,
+                unreadable: Vec::new(),
+            },
+            depth: QueueDepth { ready, oldest, scheduled: 5, ..QueueDepth::default() },
+            state,
+            nodes: 1,
+            untaken: Vec::new(),
+            at_limit: Vec::new(),
+            backlog: None,
+            oldest_wanted: None,
+        };
+        let texts = |item: AttentionItem| {
+            (item.words.as_str().to_owned(), item.remark.map(|text| text.as_str().to_owned()))
+        };
+        of_queue(&queue, now).into_iter().map(texts).collect()
+    }
+
+    #[test]
+    fn a_queue_needs_attention_once_its_runs_are_late() {
+        assert!(items(3, 29, "open").is_empty());
+        let late = ("Queue mail is late: 3 runs are ready, the oldest since".to_owned(), None);
+        assert_eq!(items(3, 30, "open"), [late]);
+        let paused = items(1, 60, "paused");
+        assert_eq!(paused[0].1.as_deref(), Some("the queue is paused"));
+        let unserved = items(0, 0, "unserved");
+        assert_eq!(unserved[0].0, "No node serves queue mail, where 5 runs are planned");
+    }
+}

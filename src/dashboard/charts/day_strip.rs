@@ -103,3 +103,29 @@ impl DayStrip {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dashboard::view_choices::ViewChoices;
+
+    #[test]
+    fn the_past_goes_up_failures_go_down_and_only_the_future_has_starts() {
+        let at = |ms| UnixMillis::new(ms).unwrap();
+        let clock = PageClock::new(at(20_000), &ViewChoices::default());
+        let edges = [at(0), at(10_000), at(20_000), at(30_000), at(40_000)];
+        let counts = [
+            SpanCounts { ended: 10, dead: 2, due: 0 },
+            SpanCounts { ended: 0, dead: 0, due: 7 },
+            SpanCounts { ended: 0, dead: 0, due: 1 },
+            SpanCounts::default(),
+        ];
+        let strip = DayStrip::of(&edges, &counts, &[at(25_000), at(26_000), at(45_000)], &clock);
+        let bars: Vec<(&str, &str, u64)> =
+            strip.bars.iter().map(|bar| (bar.class, bar.x.as_str(), bar.y)).collect();
+        let wanted = [("ended", "0.00%", 0), ("failed", "0.00%", UP + 2), ("coming", "50.00%", 56)];
+        assert_eq!(bars, wanted);
+        assert_eq!((strip.most, strip.rows.len(), strip.now.as_str()), (10, 2, "50.00%"));
+        assert_eq!((strip.rows[1].starts, strip.rows[1].ended), (2, 0));
+    }
+}

@@ -24,6 +24,8 @@ const STEPS: [(u64, &str); 10] = [
 /// The maximum number of ticks.
 const MOST_TICKS: u64 = 8;
 
+/// The longest change of a clock that is common.
+const AN_HOUR: Duration = Duration::from_millis(HOUR);
 /// The place behind which a tick has no words, in percent.
 const LAST_WORDS: f64 = 95.0;
 
@@ -68,8 +70,10 @@ impl TimeAxis {
                 let words = if has_room { clock.formatted(at, format) } else { String::new() };
                 ticks.push(AxisTick { x: percent(place), words });
             }
-            // A quarter more than a step, so that a change of the clock leads to the next tick too.
-            at = floor(at.saturating_add(Duration::from_millis(step + step / 4)), step, clock);
+            // A quarter more than a step leads to the next tick, unless the clock is turned back.
+            let further = at.saturating_add(Duration::from_millis(step + step / 4));
+            let next = floor(further, step, clock);
+            at = if next > at { next } else { floor(further.saturating_add(AN_HOUR), step, clock) };
         }
         ticks
     }
@@ -77,13 +81,18 @@ impl TimeAxis {
 
 /// Returns the last time up to `at` whose wall clock is a multiple of `step`, ms.
 fn floor(at: UnixMillis, step: u64, clock: &PageClock) -> UnixMillis {
-    let offset = at.to_timestamp().to_zoned(clock.zone().rules().clone()).offset().seconds();
-    let offset = i64::from(offset) * 1_000;
+    let offset_of = |at: UnixMillis| {
+        let local = at.to_timestamp().to_zoned(clock.zone().rules().clone());
+        i64::from(local.offset().seconds()) * 1_000
+    };
+    let offset = offset_of(at);
     let step = i64::try_from(step).unwrap_or(i64::MAX);
     // Weeks begin on Monday; 1 January 1970 was a Thursday.
     let shift = if step % (7 * 86_400_000) == 0 { 4 * 86_400_000 } else { 0 };
-    let wall = at.as_i64() + offset - shift;
-    UnixMillis::new(wall.div_euclid(step) * step + shift - offset).unwrap_or(UnixMillis::EPOCH)
+    let wall = (at.as_i64() + offset - shift).div_euclid(step) * step + shift;
+    let floor = UnixMillis::new(wall - offset).unwrap_or(UnixMillis::EPOCH);
+    // The clock may have been changed in between.
+    UnixMillis::new(wall - offset_of(floor)).unwrap_or(floor)
 }
 
 /// Returns a place as an attribute of SVG.
@@ -110,7 +119,12 @@ mod tests {
     #[test]
     fn ticks_are_round_times_of_the_clock_also_where_it_changes() {
         let day = words("Europe/Berlin", "2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z");
-        assert_eq!(day, ["00:00", "06:00", "12:00", "18:00"]);
+        let every_three = ["00:00", "03:00", "06:00", "09:00", "12:00", "15:00", "18:00", "21:00"];
+        assert_eq!(day, every_three);
+        let spring = words("Europe/Berlin", "2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z");
+        assert_eq!(spring, every_three);
+        let night = words("Europe/Berlin", "2026-10-24T23:00:00Z", "2026-10-25T04:00:00Z");
+        assert_eq!(night, ["01:00", "02:00", "02:00", "03:00", "04:00"]);
         let week = words("Europe/Berlin", "2026-10-22T10:00:00Z", "2026-10-29T10:00:00Z");
         assert_eq!(week, ["Fri 23", "Sat 24", "Sun 25", "Mon 26", "Tue 27", "Wed 28", "Thu 29"]);
         let minutes = words("Asia/Kolkata", "2026-10-22T10:01:00Z", "2026-10-22T10:31:00Z");

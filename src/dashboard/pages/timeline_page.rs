@@ -28,7 +28,7 @@ const MOST_RUNS: usize = 500;
 /// The maximum number of coming starts that are drawn.
 const MOST_DRAWN: usize = 2_000;
 /// The maximum number of coming starts that are counted.
-const MOST_COUNTED: usize = 30_000;
+const MOST_COUNTED: usize = 20_000;
 /// The maximum number of rows of the table.
 const MOST_LISTED: usize = 200;
 /// The longest time that is shown.
@@ -50,6 +50,8 @@ struct TimelinePage<'r> {
     /// The times before and after which runs and starts were left out.
     runs_cut: Option<DocumentTime>,
     starts_cut: Option<DocumentTime>,
+    /// The time behind which only the starts of jobs of files are shown.
+    only_files_from: Option<DocumentTime>,
     drawing: Drawing,
     listed: Vec<ListedItem>,
     /// The number of runs and starts.
@@ -226,6 +228,7 @@ pub(super) async fn timeline_page(reading: &PageReading<'_>) -> Result<String, C
         },
     )?;
     let (runs_cut, starts_cut) = (past.cut_at, coming.cut_at);
+    let only_files_from = coming.only_files_from;
     let mut items = items(&past, now);
     let drawing = if filter.is_heat() {
         let past = items.iter().map(|item| (item.from, item.job.as_str()));
@@ -245,6 +248,7 @@ pub(super) async fn timeline_page(reading: &PageReading<'_>) -> Result<String, C
         filter,
         runs_cut: runs_cut.map(DocumentTime::of),
         starts_cut: starts_cut.map(DocumentTime::of),
+        only_files_from: only_files_from.map(DocumentTime::of),
         drawing,
         count: items.len(),
         listed: listed(&items, now),

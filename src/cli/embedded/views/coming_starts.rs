@@ -1,20 +1,23 @@
 //! The coming starts of jobs by their schedules, in the order of time.
 //!
 //! Jobs are read in the order of their next starts, and starts are made in the order of time. So a
-//! list that was cut is whole up to one time, and has nothing behind it.
+//! list that was cut is whole up to one time. The jobs of files are read besides, so that a million
+//! added jobs do not hide them: behind that time the list has only their starts.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 
 use crate::cli::failure::CliFailure;
 use crate::domain::name::name_pattern::NamePattern;
-use crate::domain::name::names::{JobName, QueueName};
+use crate::domain::name::names::{JobName, QueueName, RunId};
 use crate::domain::name::tag_filter::TagFilter;
 use crate::domain::schedule::timetable::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::Definition;
-use crate::store::{IndexCursor, JobIndex, JobRecord, Store};
+use crate::store::{IndexCursor, JobIndex, JobRecord, SourceKind, Store};
 
+/// The maximum number of jobs of files. If there are more, they are read only as all other jobs.
+const MOST_OF_FILES: usize = 1_000;
 /// The number of starts after which other tasks get a turn.
 const TURN: usize = 256;
 
@@ -71,8 +74,10 @@ pub(crate) struct ComingStarts {
     pub(crate) jobs: Vec<JobRecord>,
     /// The starts in the order of time, each with the index of its job.
     pub(crate) starts: Vec<(UnixMillis, usize)>,
-    /// The time at which the list was cut. `None` if it is whole.
+    /// The time behind which the list has no starts. `None` if it has all.
     pub(crate) cut_at: Option<UnixMillis>,
+    /// The time behind which the list has only starts of jobs of files. `None` if it has all.
+    pub(crate) only_files_from: Option<UnixMillis>,
 }
 
 /// The times of one job from its next start on.
@@ -88,15 +93,30 @@ pub(crate) async fn read_coming(
     filter: &StartFilter,
     span: StartSpan,
 ) -> Result<ComingStarts, CliFailure> {
-    let entries =
-        store.page_of_jobs(JobIndex::Defined, &IndexCursor::lowest(), span.most_jobs).await?;
-    let cut_at = cut_of(&entries, span.most_jobs);
-    let names: Vec<JobName> = entries.into_iter().filter_map(|(_, name)| name).collect();
+    let start = IndexCursor::lowest();
+    let entries = store.page_of_jobs(JobIndex::Defined, &start, span.most_jobs).await?;
+    let cut_at = cut_of(&entries, span.most_jobs).filter(|at| *at < span.to);
+    let listed = if cut_at.is_some() { store.list_listed().await? } else { BTreeSet::new() };
+    let has_files = listed.len() <= MOST_OF_FILES;
+    let mut names: BTreeSet<JobName> = entries.into_iter().filter_map(|(_, name)| name).collect();
+    if has_files {
+        names.extend(listed);
+    }
     let names: Vec<JobName> = names.into_iter().filter(|name| filter.takes_name(name)).collect();
     let records = store.read_jobs(&names).await?;
-    let records = records.into_iter().filter_map(|record| record.ok().flatten()).collect();
+    let mut records: Vec<JobRecord> =
+        records.into_iter().filter_map(|record| record.ok().flatten()).collect();
+    let planned = |record: &JobRecord| record.pending.as_ref().map(RunId::due);
+    // A job that was edited meanwhile may start behind the time up to which all jobs were read.
+    records.retain(|record| {
+        record.kind == SourceKind::File || cut_at.is_none_or(|at| planned(record) < Some(at))
+    });
     let mut coming = starts_of(records, filter, span).await;
-    coming.cut_before(cut_at.filter(|at| *at < span.to));
+    if has_files {
+        coming.keep_files_from(cut_at);
+    } else {
+        coming.cut_before(cut_at);
+    }
     Ok(coming)
 }
 
@@ -151,6 +171,16 @@ impl ComingStarts {
         let Some(at) = at else { return };
         self.starts.retain(|(start, _)| *start < at);
         self.cut_at = self.cut_at.into_iter().chain([at]).min();
+    }
+}
+
+impl ComingStarts {
+    /// Removes the starts from `at` on, except those of jobs of files.
+    fn keep_files_from(&mut self, at: Option<UnixMillis>) {
+        let Some(at) = at else { return };
+        let jobs = &self.jobs;
+        self.starts.retain(|(start, job)| *start < at || jobs[*job].kind == SourceKind::File);
+        self.only_files_from = Some(at);
     }
 }
 
