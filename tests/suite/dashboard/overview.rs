@@ -35,7 +35,7 @@ fn failed(scene: &ApiScene, job: &str) {
 fn an_empty_namespace_shows_the_next_command() {
     let scene = ApiScene::start("", "");
     let html = page(&scene, "viewer", "/");
-    assert!(html.contains("schedctl add hello"), "{html}");
+    assert!(html.contains("schedctl add --name hello"), "{html}");
     assert!(html.contains("Nothing needs attention"), "{html}");
 }
 

@@ -35,16 +35,50 @@ fn each_page_is_whole_without_a_job_and_names_the_next_command() {
         }
     }
     for (path, command) in [
-        ("/jobs", "schedctl add hello"),
-        ("/", "schedctl add hello"),
-        ("/runs", "schedctl add hello"),
-        ("/timeline", "schedctl add hello"),
-        ("/timeline?view=heat", "schedctl add hello"),
-        ("/chains", "schedctl add report --after extract"),
+        ("/jobs", "schedctl add --name hello"),
+        ("/", "schedctl add --name hello"),
+        ("/runs", "schedctl add --name hello"),
+        ("/timeline", "schedctl add --name hello"),
+        ("/timeline?view=heat", "schedctl add --name hello"),
+        ("/chains", "schedctl add --name report --after hello"),
         ("/groups", "[groups.nightly]"),
         ("/losses", "schedctl doctor"),
     ] {
         assert!(page(&scene, "viewer", path).contains(command), "{path}");
+    }
+}
+
+#[test]
+fn each_command_that_an_empty_page_shows_can_be_typed() {
+    let scene = ApiScene::start(DEFINING, "");
+    let shown: BTreeSet<String> = SECTIONS
+        .into_iter()
+        .chain(["/timeline?view=heat"])
+        .flat_map(|path| {
+            let html = page(&scene, "viewer", path).replace("&#39;", "'");
+            let blocks = html.split("<pre class=\"command\"><code>").skip(1);
+            let lines = blocks.flat_map(|block| block.split("</code>").next().unwrap().lines());
+            lines
+                .filter(|line| line.starts_with("schedctl "))
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(shown.len() >= 5, "{shown:?}");
+    let ctl = scene.ctl("admin");
+    for line in shown {
+        // Every second part stands between quotation marks.
+        let parts = line.split('\'').enumerate();
+        let words: Vec<&str> = parts
+            .flat_map(|(at, part)| match at % 2 {
+                0 => part.split_whitespace().collect(),
+                _ => vec![part],
+            })
+            .skip(1)
+            .collect();
+        let typed = ctl.run(&words);
+        // A job of this name exists if another page shows a command for it too.
+        assert!([0, 4].contains(&typed.code), "{line}: {typed:?}");
     }
 }
 
