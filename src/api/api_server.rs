@@ -14,6 +14,7 @@ use super::auth::BrowserSessions;
 use super::connections::{most_connections, serve};
 use super::listener::Listener;
 use super::metrics::NamespaceReader;
+use super::route_guide::route_guide;
 use super::router::PresentRoutes;
 use super::stream::EventHub;
 use crate::config::ApiConfig;
@@ -93,7 +94,7 @@ impl ApiServer {
             changes: self.changes.clone(),
             events: EventHub::new(),
             namespace: NamespaceReader::default(),
-            dashboard: DashboardView::default(),
+            dashboard: DashboardView::new(route_guide()),
         }));
         info!("The HTTP API answers all requests.");
     }

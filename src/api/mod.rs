@@ -13,7 +13,8 @@
 //! - `browser`: the pages of [`crate::dashboard`], and refusals as pages
 //! - `stream`: answers that go on: added lines, logs, events
 //! - `metrics`: figures for Prometheus
-//! - `openapi`: the description of all routes, made from the table and `docs/json.md`
+//! - `openapi`: the description of all routes, made from the table and `docs/json.md`; `route_guide`: the
+//!   same for the page of the API
 
 mod api_problem;
 mod api_server;
@@ -27,6 +28,7 @@ mod metrics;
 mod openapi;
 mod request_check;
 mod route;
+mod route_guide;
 mod router;
 mod stream;
 

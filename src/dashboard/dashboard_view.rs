@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::actions::{action_page, result_page};
+use super::api_guide::ApiGuide;
 use super::layout::Layout;
 use super::page_clock::PageClock;
 use super::page_request::{PageReading, PageRequest};
@@ -17,8 +18,9 @@ use crate::secrets::tokens::TokenRole;
 use crate::store::Store;
 
 /// The dashboard of a node.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct DashboardView {
+    guide: ApiGuide,
     snapshots: Snapshots,
     reports: ReportKeeper,
 }
@@ -33,6 +35,11 @@ pub(crate) enum PageAnswer {
 }
 
 impl DashboardView {
+    /// Returns the dashboard of an API with these routes.
+    pub(crate) fn new(guide: ApiGuide) -> Self {
+        Self { guide, snapshots: Snapshots::default(), reports: ReportKeeper::default() }
+    }
+
     /// Answers a request. `known` is the entity tag of the page that the reader has.
     pub(crate) async fn answer(
         &self,
@@ -53,11 +60,26 @@ impl DashboardView {
         now: UnixMillis,
     ) -> Result<MadePage, CliFailure> {
         let clock = PageClock::new(now, &request.choices);
-        let is_moving = AtomicBool::new(false);
-        let (base, reports) = (request.base.as_str(), &self.reports);
-        let reading = PageReading { store, request, base, clock, reports, is_moving };
+        let reading = self.reading(store, request, clock);
         let html = pages::page(&reading).await?;
         Ok(MadePage { html, lifetime: reading.lifetime() })
+    }
+
+    fn reading<'r>(
+        &'r self,
+        store: &'r Store,
+        request: &'r PageRequest,
+        clock: PageClock,
+    ) -> PageReading<'r> {
+        PageReading {
+            store,
+            request,
+            base: &request.base,
+            guide: &self.guide,
+            clock,
+            reports: &self.reports,
+            is_moving: AtomicBool::new(false),
+        }
     }
 
     /// Notes that somebody has changed something by the API, so that the next page shows it.
@@ -77,9 +99,7 @@ impl DashboardView {
             || UnixMillis::from_timestamp(jiff::Timestamp::now()).unwrap_or(UnixMillis::EPOCH);
         let now = store.now().await.unwrap_or_else(|_| here());
         let clock = PageClock::new(now, &request.choices);
-        let is_moving = AtomicBool::new(false);
-        let (base, reports) = (request.base.as_str(), &self.reports);
-        let reading = PageReading { store, request, base, clock, reports, is_moving };
+        let reading = self.reading(store, request, clock);
         action_page(&reading, Some(why)).await
     }
 
@@ -91,7 +111,8 @@ impl DashboardView {
         choices: &ViewChoices,
         kept: Option<&str>,
     ) -> Result<String, CliFailure> {
-        let layout = Layout { base, address, section: "", role: Some(role), choices, now: None };
+        let layout =
+            Layout { base, address, section: "result", role: Some(role), choices, now: None };
         result_page(layout, kept)
     }
 

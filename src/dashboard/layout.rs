@@ -7,14 +7,18 @@ use super::view_choices::{PageTheme, ViewChoices, ZoneChoice};
 use crate::secrets::tokens::TokenRole;
 
 /// The sections of the navigation: the path, the word, and the key that leads there after `g`.
-const SECTIONS: [(&str, &str, &str); 7] = [
+const SECTIONS: [(&str, &str, &str); 11] = [
+    ("", "Overview", "o"),
     ("jobs", "Jobs", "j"),
     ("runs", "Runs", "r"),
+    ("timeline", "Timeline", "t"),
+    ("chains", "Chains", "c"),
     ("queues", "Queues", "q"),
     ("groups", "Groups", "g"),
     ("nodes", "Nodes", "n"),
     ("doctor", "Doctor", "d"),
     ("losses", "Data loss", "l"),
+    ("api", "API", "a"),
 ];
 
 /// The frame of a page.

@@ -14,6 +14,8 @@
 //! - `pages`: one file for each page; `documents`: the fields that pages read; `charts`: drawings
 //! - `report_keeper`: the last report of `doctor`, because a check takes long
 //! - `gzip`: pages and assets in compressed form
+//! - `api_guide`: the routes of the API, as a page shows them
+//! - `attention`: what needs attention, for the first page
 //! - `layout`, `page_text`, `page_clock`, `badge`, `shown_text`, `shown_output`,
 //!   `page_link`: the parts of all pages
 //! - `assets`: the stylesheet, the scripts and the icon
@@ -25,7 +27,9 @@
 //! security policy forbids both.
 
 mod actions;
+mod api_guide;
 mod assets;
+mod attention;
 mod badge;
 mod charts;
 mod dashboard_view;
@@ -45,6 +49,7 @@ mod snapshots;
 mod view_choices;
 
 pub(crate) use actions::carry_out;
+pub(crate) use api_guide::{ApiGuide, GuideParameter, GuideRoute};
 pub(crate) use assets::asset_named;
 pub(crate) use dashboard_view::{DashboardView, PageAnswer};
 pub(crate) use page_kind::PageKind;

@@ -21,8 +21,8 @@ pub(crate) struct DocumentTime {
 }
 
 impl DocumentTime {
-    /// Returns a time that no document gives.
-    pub(crate) fn utc(at: UnixMillis) -> Self {
+    /// Returns a time that has no zone of its own.
+    pub(crate) fn of(at: UnixMillis) -> Self {
         Self { at, offset: Offset::UTC }
     }
 }
@@ -63,6 +63,16 @@ impl PageClock {
     /// Returns the time of the page.
     pub(crate) fn instant(&self) -> UnixMillis {
         self.now
+    }
+
+    /// Returns the zone of times that belong to no job.
+    pub(crate) fn zone(&self) -> Zone {
+        self.zone.clone().unwrap_or_else(Zone::utc)
+    }
+
+    /// Returns the time on the wall clock in this format of `strftime`, for an axis.
+    pub(crate) fn formatted(&self, at: UnixMillis, format: &str) -> String {
+        at.to_timestamp().to_zoned(self.zone().rules().clone()).strftime(format).to_string()
     }
 
     /// Returns the name of the zone in which times are shown. `None` for the zone of each job.

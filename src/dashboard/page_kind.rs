@@ -5,6 +5,8 @@ use std::time::Duration;
 /// A page of the dashboard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum PageKind {
+    /// The first page: what needs attention, and what runs next.
+    Overview,
     /// The list of jobs.
     Jobs,
     /// One job.
@@ -13,6 +15,10 @@ pub(crate) enum PageKind {
     Runs,
     /// One run.
     Run,
+    /// The past and the coming runs by time.
+    Timeline,
+    /// The chains of jobs.
+    Chains,
     /// The queues.
     Queues,
     /// The groups.
@@ -23,6 +29,8 @@ pub(crate) enum PageKind {
     Doctor,
     /// The data losses of Redis.
     Losses,
+    /// The routes of the HTTP API.
+    Api,
     /// The choices of the reader: the zone of times, and the colours.
     Choices,
     /// The question before an action.
@@ -45,6 +53,8 @@ impl PageKind {
             Self::Doctor => 2,
             Self::Nodes => 10,
             Self::Queues => 20,
+            Self::Overview => 30,
+            Self::Timeline => 60,
             _ => 600,
         })
     }

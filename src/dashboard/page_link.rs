@@ -21,6 +21,12 @@ pub(crate) fn job_path(name: &str) -> String {
     format!("/jobs/{}", encoded(name))
 }
 
+/// Returns the path of the explanation why a job did or did not run. `at` is a time, or the id of a
+/// run.
+pub(crate) fn explain_path(job: &str, at: &str) -> String {
+    format!("{}{}#explain-title", job_path(job), query(&[("at", at)]))
+}
+
 /// Returns the path of the page of a run, without the path before all routes.
 pub(crate) fn run_path(run: &str) -> String {
     format!("/runs/{}", encoded(run))

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::api_guide::ApiGuide;
 use super::layout::Layout;
 use super::page_clock::PageClock;
 use super::page_kind::PageKind;
@@ -34,6 +35,8 @@ pub(crate) struct PageRequest {
     pub(crate) choices: ViewChoices,
     /// True if an open page asks for news, and false if a reader opens the page.
     pub(crate) is_poll: bool,
+    /// The words with which `curl` reaches the API. `None` for pages that do not show them.
+    pub(crate) server: Option<String>,
 }
 
 impl PageRequest {
@@ -64,6 +67,7 @@ pub(super) struct PageReading<'r> {
     pub(super) request: &'r PageRequest,
     /// The path before all routes.
     pub(super) base: &'r str,
+    pub(super) guide: &'r ApiGuide,
     pub(super) clock: PageClock,
     pub(super) reports: &'r ReportKeeper,
     /// True if the page changes without a change of the namespace, such as output that grows.

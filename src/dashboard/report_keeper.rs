@@ -81,7 +81,7 @@ async fn check(store: Store, now: UnixMillis, last: Arc<watch::Sender<LastCheck>
     let report = report.map_err(|failure| ShownText::new(&failure.lines().join("; ")));
     let kept = KeptReport {
         report,
-        at: DocumentTime::utc(now),
+        at: DocumentTime::of(now),
         ended: Instant::now(),
         took: began.elapsed(),
     };
@@ -97,7 +97,7 @@ mod tests {
         let now = Instant::now();
         let is_old = |took: u64, age: u64| {
             let report = Err(ShownText::new("none"));
-            let at = DocumentTime::utc(UnixMillis::EPOCH);
+            let at = DocumentTime::of(UnixMillis::EPOCH);
             let took = Duration::from_secs(took);
             KeptReport { report, at, ended: now, took }.is_old(now + Duration::from_secs(age))
         };

@@ -59,6 +59,7 @@ pub use notices::notice_records::{About, MOST_OPEN, NoticeOrder, NoticeRecord, N
 pub use notices::run_deadlines::{DeadlineReply, OverdueRuns, RunDeadline, WatchReply};
 pub use queues::counters::{CountMarks, CounterPair};
 pub use queues::declared_sections::{DeclareReply, Section, SectionText};
+pub use queues::namespace_counts::{NamespaceCounts, SpanCounts};
 pub use queues::queue_settings::{QueueDepth, QueueReply, QueueSwitch, RunTimes};
 pub use queues::section_fields::QueueRecord;
 pub use queues::stats::Stats;

@@ -74,6 +74,17 @@ pub(super) fn is_secure(state: &ApiState, parts: &Parts, peer: Option<&Peer>) ->
         || forwarded(state, parts, "x-forwarded-proto") == Some("https")
 }
 
+/// Returns the words with which `curl` reaches this API as the sender of a request does: options, and
+/// the address without a path.
+pub(in crate::api) fn curl_address(state: &ApiState, parts: &Parts) -> String {
+    let peer = parts.extensions.get::<Peer>();
+    if let (Some(Peer::Unix(_)), Some(ApiAddress::Unix(path))) = (peer, &state.config.listen) {
+        return format!("--unix-socket {} http://localhost", path.display());
+    }
+    let scheme = if is_secure(state, parts, peer) { "https" } else { "http" };
+    format!("{scheme}://{}", host_of(state, parts).unwrap_or_default())
+}
+
 /// Returns the host that the sender asked for, which a trusted proxy names in `X-Forwarded-Host`.
 fn host_of(state: &ApiState, parts: &Parts) -> Option<String> {
     let host = forwarded(state, parts, "x-forwarded-host");

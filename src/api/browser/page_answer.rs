@@ -10,7 +10,7 @@ use super::html_answer::put_html;
 use super::page_reader::PageReader;
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::ApiState;
-use crate::api::auth::Caller;
+use crate::api::auth::{Caller, curl_address};
 use crate::dashboard::{PageAnswer, PageKind, PageRequest, PageSnapshot};
 use crate::store::Store;
 
@@ -25,12 +25,24 @@ pub(in crate::api) async fn page(
 ) -> Result<Response, ApiProblem> {
     let PageReader { base, address, choices } = PageReader::new(state, parts);
     let role = caller.role;
+    // Only the page of the API shows its address.
+    let server = (kind == PageKind::Api).then(|| curl_address(state, parts));
     let known = parts.headers.get(header::IF_NONE_MATCH).and_then(|etag| etag.to_str().ok());
     // A browser says so itself when a reader opens a page.
     let mode = parts.headers.get("sec-fetch-mode").map(HeaderValue::as_bytes);
     let is_poll = mode.map_or(known.is_some(), |mode| mode != b"navigate");
-    let request =
-        PageRequest { kind, base, address, target, parameters, flags, role, choices, is_poll };
+    let request = PageRequest {
+        kind,
+        base,
+        address,
+        target,
+        parameters,
+        flags,
+        role,
+        choices,
+        is_poll,
+        server,
+    };
     let response = match state.dashboard.answer(store, &request, known).await? {
         PageAnswer::Unchanged(snapshot) => {
             let mut response = tagged(&snapshot);

@@ -51,6 +51,7 @@ pub(super) async fn act(
         role: caller.role,
         choices: reader.choices,
         is_poll: false,
+        server: None,
     };
     let work = Box::pin(async {
         let result = carry_out(store, &request).await;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{FromRequestParts as _, RawPathParams, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -175,7 +175,6 @@ async fn answer_without_body(
             let given = (given.pairs(), given.flags());
             browser::page(state, store, parts, caller, (kind, target), given).await
         }
-        RouteAction::FirstPage => Ok(first_page(state, parts)),
         RouteAction::Acted => {
             let caller = caller.ok_or_else(ApiProblem::no_route)?;
             act_route::acted(state, store, parts, caller, &target.unwrap_or_default()).await
@@ -189,12 +188,6 @@ async fn answer_without_body(
         | RouteAction::Choose
         | RouteAction::Act => Err(ApiProblem::no_route()),
     }
-}
-
-/// Returns the answer that leads from `/` to the first page of the dashboard.
-fn first_page(state: &ApiState, parts: &Parts) -> Response {
-    let place = format!("{}/jobs", site_base(state, parts));
-    (StatusCode::SEE_OTHER, [(header::LOCATION, place)]).into_response()
 }
 
 /// Fails (414, 431) if the head of the request is too large. The connection itself has wider limits,

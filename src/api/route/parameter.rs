@@ -79,7 +79,7 @@ pub(in crate::api) enum ParamKind {
 
 impl ParamKind {
     /// Returns the description of a value of this kind, for a message.
-    pub(super) fn wanted(self) -> String {
+    pub(in crate::api) fn wanted(self) -> String {
         match self {
             Self::Text => "a text".to_owned(),
             Self::Texts => "a text, or a list of texts".to_owned(),

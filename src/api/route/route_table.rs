@@ -70,8 +70,6 @@ pub(in crate::api) enum RouteAction {
     SignIn,
     /// A page of the dashboard.
     Page(PageKind),
-    /// The way to the first page of the dashboard.
-    FirstPage,
     /// The choices of a reader of pages.
     Choose,
     /// An action of the dashboard.
@@ -90,10 +88,7 @@ impl RouteAction {
     /// Returns true if only browsers use the route. Such a route is refused with a page, and stands
     /// in no description of the API.
     pub(in crate::api) fn is_of_browser(self) -> bool {
-        matches!(
-            self,
-            Self::Page(_) | Self::FirstPage | Self::Choose | Self::Act | Self::Acted | Self::Asset
-        )
+        matches!(self, Self::Page(_) | Self::Choose | Self::Act | Self::Acted | Self::Asset)
     }
 }
 
@@ -212,8 +207,8 @@ macro_rules! route {
 }
 
 use RouteAction::{
-    Act, Acted, AddJob, AddLines, Asset, Choose, Events, FirstPage, Health, Jobs, Logs, Metrics,
-    OpenApi, Page, Ready, RemoteVerb, Runs, SignIn, Verb,
+    Act, Acted, AddJob, AddLines, Asset, Choose, Events, Health, Jobs, Logs, Metrics, OpenApi,
+    Page, Ready, RemoteVerb, Runs, SignIn, Verb,
 };
 
 /// All routes.
@@ -293,7 +288,7 @@ pub(in crate::api) static ROUTES: &[Route] = &[
     route!(GET "/login" RouteAccess::Open, SignIn, [
         parameter("code", "", Text, "the code of the link")
     ], "" Other, "Sign a browser in by a link of schedctl dashboard"),
-    route!(GET "/" VIEWER, FirstPage, [], "" Other, "Lead to the first page of the dashboard"),
+    route!(GET "/" VIEWER, Page(PageKind::Overview), [], "" Other, "The first page of the dashboard"),
     route!(GET "/jobs" VIEWER, Page(PageKind::Jobs), [
         parameter("q", "", Text, "only jobs whose names have this part, or match this pattern"),
         parameter("state", "--state", Text, "only jobs in this state"),
@@ -316,11 +311,24 @@ pub(in crate::api) static ROUTES: &[Route] = &[
     route!(GET "/runs/{run}" VIEWER, Page(PageKind::Run), [
         parameter("attempt", "--attempt", Number(1, u32::MAX), "the attempt whose output is shown (the last)")
     ], "" Other, "The page of a run"),
+    route!(GET "/timeline" VIEWER, Page(PageKind::Timeline), [
+        parameter("view", "", Word(&["gantt", "heat"]), "what runs when (gantt), or the load of each hour of the week (heat)"),
+        parameter("zoom", "", Word(&["minute", "day", "week"]), "the length of the time that is shown"),
+        parameter("from", "", Time, "the start of the time that is shown"),
+        parameter("to", "", Time, "the end of the time that is shown"),
+        parameter("q", "", Text, "only jobs whose names have this part, or match this pattern"),
+        parameter("queue", "", Text, "only jobs of this queue"),
+        TAG
+    ], "" Other, "The page of past and coming runs by time"),
+    route!(GET "/chains" VIEWER, Page(PageKind::Chains), [
+        parameter("job", "", Text, "only the chain of this job")
+    ], "" Other, "The page of chains"),
     route!(GET "/queues" VIEWER, Page(PageKind::Queues), [], "" Other, "The page of queues"),
     route!(GET "/groups" VIEWER, Page(PageKind::Groups), [], "" Other, "The page of groups"),
     route!(GET "/nodes" VIEWER, Page(PageKind::Nodes), [], "" Other, "The page of nodes"),
     route!(GET "/doctor" VIEWER, Page(PageKind::Doctor), [], "" Other, "The page of the report of doctor"),
     route!(GET "/losses" VIEWER, Page(PageKind::Losses), [], "" Other, "The page of data losses"),
+    route!(GET "/api" VIEWER, Page(PageKind::Api), [], "" Other, "The page of the routes of the API"),
     route!(GET "/choices" VIEWER, Page(PageKind::Choices), [BACK], "" Other, "The page of the reader's choices"),
     route!(POST "/choices" VIEWER, Choose, [
         parameter("zone", "", Text, "own, job or utc"),

@@ -11,9 +11,10 @@ pub(crate) mod request_files;
 pub(crate) mod run_page;
 pub(crate) mod verb_call;
 pub(crate) mod verb_right;
+pub(crate) mod views;
 
 pub(crate) use super::add::{JobLines, ResultForm, add_from};
 pub(crate) use super::connect::who_is;
 pub(crate) use super::failure::CliFailure;
-pub(crate) use super::queue::queue_depths;
+pub(crate) use super::queue::{QueueOverview, queue_depths};
 pub(crate) use super::render::{Console, JobView, one_line, safe_text, view_jobs};

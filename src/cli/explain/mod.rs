@@ -17,6 +17,8 @@ use crate::cli::local_zone::local_zone;
 use crate::domain::explain::{Facts, Subject, judge};
 use crate::engine::explanation::{Ask, gather};
 
+pub(crate) use view::audit_documents;
+
 const EXAMPLES: &str = "\
 Examples:
   schedctl explain backup

@@ -6,6 +6,7 @@ use crate::cli::render::{Console, one_line, rfc3339, shown};
 use crate::domain::explain::{
     AttemptFacts, Facts, Finding, Loss, NodeFacts, Part, RunFacts, Source, Subject,
 };
+use crate::domain::job::audit_entry::AuditEntry;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 
@@ -45,6 +46,27 @@ fn line(label: &str, text: &str, console: &mut Console) {
     console.line(&format!("{label:<9} {}", one_line(text)));
 }
 
+/// Returns the entries of an audit log as JSON documents, with times in `zone`.
+pub(crate) fn audit_documents(entries: &[AuditEntry], zone: &Zone) -> Vec<Value> {
+    let time = |at: UnixMillis| rfc3339(at, zone);
+    let document = |entry: &AuditEntry| {
+        let (old, new) = entry.schedules.clone().unzip();
+        json!({
+            "at": time(entry.at),
+            "what": entry.what,
+            "by": entry.by,
+            "run_id": entry.run,
+            "note": entry.note,
+            "count": entry.count,
+            "old": old,
+            "new": new,
+            "first_due": entry.dues.map(|(first, _)| time(first)),
+            "last_due": entry.dues.map(|(_, last)| time(last)),
+        })
+    };
+    entries.iter().map(document).collect()
+}
+
 /// Returns the explanation as one JSON document in which every field is always present. Its times
 /// are in the zone of the job.
 pub(super) fn document(facts: &Facts, findings: &[Finding]) -> Value {
@@ -57,25 +79,7 @@ pub(super) fn document(facts: &Facts, findings: &[Finding]) -> Value {
     };
     let findings: Vec<Value> =
         findings.iter().map(|found| json!({"part": found.part.as_str(), "code": found.code, "sentence": found.text})).collect();
-    let audit_log: Vec<Value> = facts
-        .audit_log
-        .iter()
-        .map(|entry| {
-            let (old, new) = entry.schedules.clone().unzip();
-            json!({
-                "at": time(entry.at),
-                "what": entry.what,
-                "by": entry.by,
-                "run_id": entry.run,
-                "note": entry.note,
-                "count": entry.count,
-                "old": old,
-                "new": new,
-                "first_due": entry.dues.map(|(first, _)| time(first)),
-                "last_due": entry.dues.map(|(_, last)| time(last)),
-            })
-        })
-        .collect();
+    let audit_log = audit_documents(&facts.audit_log, &facts.zone);
     let next = job
         .filter(|job| job.ended.is_none())
         .and_then(|job| job.pending.into_iter().chain(job.next_run).min());

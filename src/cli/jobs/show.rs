@@ -452,6 +452,12 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
             ("ready_at", json!(record.ready.map(|at| rfc3339(at, &view.zone)))),
             ("failures", json!(record.failures)),
             ("waiting_for", json!(record.waiting_for)),
+            ("waited_from", json!(record.waited_from.map(|at| rfc3339(at, &view.zone)))),
+            ("waited_at", json!(record.waited_at.as_ref().map(|(gate, _)| gate))),
+            (
+                "waited_until",
+                json!(record.waited_at.as_ref().map(|(_, at)| rfc3339(*at, &view.zone))),
+            ),
             ("admitted", json!(view.let_in)),
             ("gate_opens", json!(opens)),
             ("queue_paused", json!(paused.is_some())),

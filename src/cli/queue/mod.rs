@@ -7,7 +7,7 @@ mod tagged_runs;
 use clap::Subcommand;
 use serde_json::json;
 
-pub(crate) use overview::{QueueOverview, QueuesArgs, queues, standings};
+pub(crate) use overview::{QueueOverview, QueuesArgs, queues, standings, standings_with_nodes};
 pub(crate) use queue_depths::queue_depths;
 
 use super::connect::connect;

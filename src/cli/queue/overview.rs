@@ -175,6 +175,14 @@ async fn view_all(
 pub(crate) async fn standings(
     store: &Store,
 ) -> Result<(UnixMillis, Vec<QueueOverview>), CliFailure> {
+    let (now, _, standings) = standings_with_nodes(store).await?;
+    Ok((now, standings))
+}
+
+/// Returns the time of Redis, the nodes, and the state of every queue.
+pub(crate) async fn standings_with_nodes(
+    store: &Store,
+) -> Result<(UnixMillis, Vec<NodeRecord>, Vec<QueueOverview>), CliFailure> {
     let (names, lanes) = queues_and_lanes(store).await?;
     let (records, (now, nodes)) =
         tokio::try_join!(store.read_queue_settings(&names), store.list_nodes())?;
@@ -183,7 +191,7 @@ pub(crate) async fn standings(
     let (depths, poll) = tokio::try_join!(store.read_depths(&lanes, now), store.list_due(&asked))?;
     let lanes_now: Vec<((Lane, QueueDepth), LanePoll)> =
         lanes.into_iter().zip(depths).zip(poll.lanes).collect();
-    let standings = names.into_iter().zip(records).map(|(name, record)| {
+    let standing = |(name, record): (QueueName, QueueRecord)| {
         let own: Vec<&((Lane, QueueDepth), LanePoll)> =
             lanes_now.iter().filter(|((lane, _), _)| *lane.queue() == name).collect();
         let depth = own.iter().map(|((_, depth), _)| *depth).reduce(together).unwrap_or_default();
@@ -219,8 +227,9 @@ pub(crate) async fn standings(
             record,
             depth,
         }
-    });
-    Ok((now, standings.collect()))
+    };
+    let standings = names.into_iter().zip(records).map(standing).collect();
+    Ok((now, nodes, standings))
 }
 
 /// Returns the present nodes that serve a queue, each with the reason why the node claims no runs.

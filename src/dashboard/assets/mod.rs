@@ -6,10 +6,11 @@ use std::sync::{Arc, LazyLock};
 use super::gzip::GzipOnce;
 
 /// The files: name, content type, content.
-const FILES: [(&str, &str, &[u8]); 4] = [
+const FILES: [(&str, &str, &[u8]); 5] = [
     ("style.css", "text/css; charset=utf-8", include_bytes!("style.css")),
     ("live.js", "text/javascript; charset=utf-8", include_bytes!("live.js")),
     ("keys.js", "text/javascript; charset=utf-8", include_bytes!("keys.js")),
+    ("log.js", "text/javascript; charset=utf-8", include_bytes!("log.js")),
     ("icon.svg", "image/svg+xml", include_bytes!("icon.svg")),
 ];
 

@@ -1,7 +1,8 @@
 //! The runs of a job as bars, the oldest on the left: the colour is the result, and the height is the
-//! duration.
+//! duration. A bar leads to the explanation of its run.
 
 use crate::dashboard::documents::{RunDocument, millis};
+use crate::dashboard::page_link::explain_path;
 
 /// The height of the longest bar.
 const HEIGHT: u64 = 72;
@@ -64,7 +65,7 @@ impl RunBars {
                 y: HEIGHT - height,
                 height,
                 class: run.state.as_str().replace('_', "-"),
-                path: run.path(),
+                path: explain_path(run.job.as_str(), run.run_id.as_str()),
                 words: format!("{}: {}{took}", run.run_id, run.state.in_words()),
             }
         };

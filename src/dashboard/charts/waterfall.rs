@@ -82,12 +82,27 @@ fn stretches(document: &WholeRunDocument, now: UnixMillis) -> Vec<Stretch> {
     match first_start {
         Some(start) => {
             add("due to ready", "planned", due, ready.min(start));
-            add("ready to start", "waiting", ready, start);
+            // The record has the wait for another run or at a gate that was the last.
+            let wait = document.waited_from.map(|time| time.at.max(ready)).filter(|at| *at < start);
+            let over = document.waited_until.map_or(start, |time| time.at.min(start));
+            if let Some(wait) = wait {
+                let place = document.waited_at.as_ref().filter(|place| place.as_str() != "overlap");
+                let place = place.map_or_else(
+                    || "waited for another run".to_owned(),
+                    |place| format!("waited for {place}"),
+                );
+                add("ready, not started", "waiting", ready, wait);
+                add(&place, "gate", wait, over);
+                add("free to start", "waiting", over.max(wait), start);
+            } else {
+                add("ready to start", "waiting", ready, start);
+            }
         }
         None if is_open => {
             add("due to ready", "planned", due, ready.min(now));
             let gate = document.waiting_for.as_ref().map(|what| format!("waits for {what}"));
-            add(gate.as_deref().unwrap_or("ready, not started"), "waiting", ready, now);
+            let class = if gate.is_some() { "gate" } else { "waiting" };
+            add(gate.as_deref().unwrap_or("ready, not started"), class, ready, now);
         }
         None => {
             let end = run.finished_at.map_or(now, |time| time.at);

@@ -10,7 +10,6 @@ use crate::dashboard::shown_text::ShownText;
 pub(in crate::dashboard) struct ExplanationDocument {
     pub(in crate::dashboard) job: ShownText,
     pub(in crate::dashboard) findings: Vec<ExplainedFinding>,
-    pub(in crate::dashboard) audit_log: Vec<AuditDocument>,
 }
 
 /// A sentence of an explanation.

@@ -14,7 +14,9 @@ pub(in crate::dashboard) struct LossDocument {
     pub(in crate::dashboard) last_complete_at: Option<DocumentTime>,
     pub(in crate::dashboard) restored: u64,
     pub(in crate::dashboard) lost: u64,
+    pub(in crate::dashboard) data_until: Option<DocumentTime>,
     pub(in crate::dashboard) jobs_gone: u64,
+    pub(in crate::dashboard) jobs_gone_exact: bool,
     pub(in crate::dashboard) gone: Vec<GoneJobDocument>,
     pub(in crate::dashboard) reported_by: Vec<ShownText>,
 }

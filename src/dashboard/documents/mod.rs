@@ -1,6 +1,7 @@
 //! The documents that pages read, each with the fields that pages show. `docs/json.md` describes
 //! them. A new field here must be one of that page.
 
+mod chained_job_document;
 mod explanation_document;
 mod group_document;
 mod job_document;
@@ -12,9 +13,10 @@ mod run_document;
 mod whole_job_document;
 mod whole_run_document;
 
+pub(super) use chained_job_document::ChainedJobDocument;
 pub(super) use explanation_document::{AuditDocument, ExplanationDocument};
 pub(super) use group_document::GroupDocument;
-pub(super) use job_document::JobDocument;
+pub(super) use job_document::{JobDocument, LastRunDocument};
 pub(super) use loss_document::LossDocument;
 pub(super) use node_document::NodeDocument;
 pub(super) use queue_document::QueueDocument;

@@ -30,6 +30,6 @@ pub(super) fn choices_page(reading: &PageReading<'_>) -> Result<String, CliFailu
     names.sort_unstable();
     let back = local_address(reading.request.parameter("back"));
     // The page leads back to the page before it, also by its own links.
-    let layout = Layout { address: back, ..reading.layout("") };
+    let layout = Layout { address: back, ..reading.layout("choices") };
     page_text(&ChoicesPage { layout, back, names })
 }

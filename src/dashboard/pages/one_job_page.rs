@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use crate::cli::embedded::CliFailure;
 use crate::cli::embedded::run_page::{run_page, wanted_runs};
+use crate::cli::embedded::views::job_audit_log;
 use crate::dashboard::badge::Badge;
 use crate::dashboard::charts::{MOST_BARS, RunBars};
 use crate::dashboard::documents::{
@@ -12,7 +13,7 @@ use crate::dashboard::documents::{
 };
 use crate::dashboard::layout::Layout;
 use crate::dashboard::page_clock::PageClock;
-use crate::dashboard::page_link::{encoded, job_path};
+use crate::dashboard::page_link::{encoded, explain_path, job_path, run_path};
 use crate::dashboard::page_request::{PageReading, all_parsed};
 use crate::dashboard::page_text::page_text;
 use crate::dashboard::shown_text::ShownText;
@@ -63,6 +64,26 @@ impl OneJobPage<'_> {
         job_path(name.as_str())
     }
 
+    /// Returns the path of the page of a run.
+    fn run_path(run: &str) -> String {
+        run_path(run)
+    }
+
+    /// Returns the path of the explanation of a time of the job.
+    fn explain_path(&self, time: &ComingDocument) -> String {
+        explain_path(self.whole.job.name.as_str(), &time.due.at.to_string())
+    }
+
+    /// Returns true if the job is in a chain.
+    fn is_in_chain(&self) -> bool {
+        !(self.whole.parents.is_empty() && self.whole.children.is_empty())
+    }
+
+    /// Returns the address of the job's chain.
+    fn chain_address(&self) -> String {
+        format!("/chains?job={}", encoded(self.whole.job.name.as_str()))
+    }
+
     /// Returns the address of the list of all runs of the job.
     fn runs_address(&self) -> String {
         format!("/runs?job={}", encoded(self.whole.job.name.as_str()))
@@ -81,24 +102,22 @@ impl OneJobPage<'_> {
 pub(super) async fn one_job_page(reading: &PageReading<'_>) -> Result<String, CliFailure> {
     let request = reading.request;
     let name = request.target.as_deref().unwrap_or_default();
-    let wanted = wanted_runs(&[], Some(name))?;
-    let at = request.parameter("at");
     let show = ["show", "--", name];
+    let wanted = wanted_runs(&[], Some(name))?;
     let next = ["next", "-n", NEXT, "--long", "--", name];
-    let explain = ["explain", "--", name];
+    let at = request.parameter("at");
     // All at once, because most of the time of a page goes by waiting for Redis.
-    let (whole, runs, coming, explanations, explained) = tokio::join!(
+    let (whole, runs, coming, audit_log, explained) = tokio::join!(
         reading.document::<WholeJobDocument>(&show),
         run_page(reading.store, &wanted, None, MOST_BARS),
         reading.document::<Vec<ComingDocument>>(&next),
-        reading.document::<Explanations>(&explain),
+        job_audit_log(reading.store, name),
         explained(reading, name, at),
     );
     let whole = whole?;
-    let at_zone = reading.clock.zone_name().unwrap_or_else(|| whole.job.tz.as_str().to_owned());
     let runs: Vec<RunDocument> = all_parsed(runs?.items)?;
-    let mut audit_log: Vec<AuditDocument> =
-        explanations?.list().into_iter().flat_map(|one| one.audit_log).collect();
+    let at_zone = reading.clock.zone_name().unwrap_or_else(|| whole.job.tz.as_str().to_owned());
+    let mut audit_log: Vec<AuditDocument> = all_parsed(audit_log?)?;
     audit_log.sort_by_key(|entry| std::cmp::Reverse(entry.at.at));
     page_text(&OneJobPage {
         layout: reading.layout("jobs"),
@@ -115,7 +134,7 @@ pub(super) async fn one_job_page(reading: &PageReading<'_>) -> Result<String, Cl
     })
 }
 
-/// Returns the explanations of the job at the time that the reader asked for.
+/// Returns the explanations of the job at the time that the reader asked for, or of a run.
 async fn explained(
     reading: &PageReading<'_>,
     name: &str,
@@ -131,7 +150,12 @@ async fn explained(
         let job = reading.document::<JobDocument>(&["show", "--", name]).await;
         job.map_err(failed)?.tz.as_str().to_owned()
     };
-    let (at, zone) = (format!("--at={at}"), format!("--tz={zone}"));
-    let found = reading.document::<Explanations>(&["explain", &at, &zone, "--", name]).await;
+    let (time, zone) = (format!("--at={at}"), format!("--tz={zone}"));
+    // A bar leads here with the id of its run.
+    let found = if at.contains('@') {
+        reading.document::<Explanations>(&["explain", &zone, "--", at]).await
+    } else {
+        reading.document::<Explanations>(&["explain", &time, &zone, "--", name]).await
+    };
     found.map(Explanations::list).map_err(failed)
 }

@@ -8,7 +8,7 @@ use crate::dashboard::charts::Waterfall;
 use crate::dashboard::documents::{AttemptDocument, OutputDocument, WholeRunDocument};
 use crate::dashboard::layout::Layout;
 use crate::dashboard::page_clock::PageClock;
-use crate::dashboard::page_link::encoded;
+use crate::dashboard::page_link::{encoded, explain_path};
 use crate::dashboard::page_request::PageReading;
 use crate::dashboard::page_text::page_text;
 use crate::dashboard::shown_output::ShownOutput;
@@ -32,6 +32,16 @@ impl OneRunPage<'_> {
         let attempt = self.output.attempt.map(|attempt| format!("?attempt={attempt}"));
         let run = encoded(self.whole.run.run_id.as_str());
         format!("/v1/runs/{run}/logs{}", attempt.unwrap_or_default())
+    }
+
+    /// Returns the path of the explanation of the run.
+    fn explain_path(&self) -> String {
+        explain_path(self.whole.run.job.as_str(), self.whole.run.run_id.as_str())
+    }
+
+    /// Returns the address of the output as it is written.
+    fn follow_address(&self) -> String {
+        format!("/v1/runs/{}/logs?follow=1", encoded(self.whole.run.run_id.as_str()))
     }
 
     /// Returns true if the output of this attempt is shown.

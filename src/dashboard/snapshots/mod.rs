@@ -47,6 +47,7 @@ struct ViewKey {
     address: String,
     role: TokenRole,
     choices: ViewChoices,
+    server: Option<String>,
 }
 
 /// The place of the snapshot of a view. While a request makes the snapshot, the others wait.
@@ -118,6 +119,7 @@ impl Snapshots {
             address: request.address.clone(),
             role: request.role,
             choices: request.choices.clone(),
+            server: request.server.clone(),
         };
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         places.uses += 1;

@@ -12,7 +12,7 @@ use super::{ApiScene, DEFINING, node_at};
 /// Each route with the lowest role that may use it, or `define` for the role admin with
 /// `define = true`, or `open`. The status is that of a caller who may use the route, for a name that
 /// nothing has and the body `{}`.
-const ROUTES: [(&str, &str, &str, u16); 54] = [
+const ROUTES: [(&str, &str, &str, u16); 57] = [
     ("get", "/healthz", "open", 200),
     ("get", "/readyz", "open", 200),
     ("get", "/login", "open", 401),
@@ -48,11 +48,14 @@ const ROUTES: [(&str, &str, &str, u16); 54] = [
     ("get", "/v1/events", "viewer", 400),
     ("post", "/v1/schedctl", "viewer", 400),
     ("get", "/metrics", "viewer", 200),
-    ("get", "/", "viewer", 303),
+    ("get", "/", "viewer", 200),
     ("get", "/jobs", "viewer", 200),
     ("get", "/jobs/{job}", "viewer", 404),
     ("get", "/runs", "viewer", 200),
     ("get", "/runs/{run}", "viewer", 404),
+    ("get", "/timeline", "viewer", 200),
+    ("get", "/chains", "viewer", 200),
+    ("get", "/api", "viewer", 200),
     ("get", "/queues", "viewer", 200),
     ("get", "/groups", "viewer", 200),
     ("get", "/nodes", "viewer", 200),

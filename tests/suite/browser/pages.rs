@@ -5,7 +5,12 @@ use super::axe::check_rules;
 use crate::api::DEFINING;
 
 /// The pages: the path, and a text that is on the page. `RUN` is the run of the job `hostile`.
-const PAGES: [(&str, &str); 17] = [
+const PAGES: [(&str, &str); 22] = [
+    ("/", "hostile"),
+    ("/timeline", "hostile"),
+    ("/timeline?view=heat", "Timeline"),
+    ("/chains", "a-job-with-a-long-name"),
+    ("/api", "/v1/jobs"),
     ("/act/run?name=nightly&back=%2Fjobs", "nightly"),
     ("/act/backfill?name=nightly", "Preview"),
     ("/act/set-queue?name=mail", "mail"),

@@ -59,6 +59,65 @@ fn a_job_explains_a_time_and_says_why_a_time_cannot_be_read() {
 }
 
 #[test]
+fn a_bar_and_a_next_time_lead_to_their_explanation() {
+    let scene = ApiScene::start("", "[jobs.a]\ncron = \"30 2 * * *\"\nshell = \"exit 3\"\n");
+    let run = run(&scene, "a");
+    let html = until("the page shows the run", LONG, || {
+        Some(page(&scene, "viewer", "/jobs/a"))
+            .filter(|html| html.contains("class=\"fill failed\""))
+    });
+    assert!(html.contains("#explain-title"), "{html}");
+    let explained: Vec<String> =
+        links(&html).into_iter().filter(|link| link.starts_with("/jobs/a?at=")).collect();
+    assert_eq!(explained.len(), 21, "a bar and 20 next times: {explained:?}");
+    for link in &explained {
+        let html = page(&scene, "viewer", link);
+        assert!(html.contains("<ul class=\"findings\">"), "{link}: {html}");
+    }
+    let of_run = explained.iter().find(|link| link.contains("%40")).unwrap();
+    let html = page(&scene, "viewer", of_run);
+    assert!(html.contains(&format!("<h3><a href=\"{}\">", run_page(&run))), "{html}");
+}
+
+#[test]
+fn the_wait_at_a_gate_is_a_phase_of_its_own_and_running_output_can_be_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let sign = dir.path().join("go");
+    let jobs = format!(
+        "[groups.g]\nmode = \"exclusive\"\n\
+         [jobs.first]\ngroup = \"g\"\nshell = \"echo begun; while [ ! -e {} ]; do sleep 0.05; done\"\n\
+         [jobs.second]\ngroup = \"g\"\nshell = \"true\"\n",
+        sign.display()
+    );
+    let scene = ApiScene::start("", &jobs);
+    let ask = |job: &str| {
+        let answer = scene.post("operator", &format!("/v1/jobs/{job}/run"), "").of(200);
+        answer["run_id"].as_str().unwrap().to_owned()
+    };
+    let show =
+        |run: &str| scene.get("viewer", &format!("/v1/runs/{}", run.replace('@', "%40"))).of(200);
+    let first = ask("first");
+    let running = until("the first run runs", LONG, || {
+        Some(page(&scene, "viewer", &run_page(&first))).filter(|html| html.contains("data-follow"))
+    });
+    let follow = format!("data-follow=\"/v1{}/logs?follow=1\"", run_page(&first));
+    assert!(running.contains(&follow), "{running}");
+    let script = links(&running).into_iter().find(|link| link.contains("/log-")).unwrap();
+    assert_eq!(open(&scene, "nobody", &script).status, 200);
+    let second = ask("second");
+    until("the second run waits at the gate", LONG, || {
+        (show(&second)["waiting_for"] == "group g").then_some(())
+    });
+    std::fs::write(&sign, "").unwrap();
+    until("the second run has ended", LONG, || {
+        (!show(&second)["finished_at"].is_null()).then_some(())
+    });
+    let html = page(&scene, "viewer", &run_page(&second));
+    assert!(html.contains("waited for group g") && html.contains("fill gate"), "{html}");
+    assert!(!html.contains("data-follow") && !html.contains("/log-"), "{html}");
+}
+
+#[test]
 fn a_run_shows_its_phases_its_attempts_and_its_output() {
     let jobs = "[jobs.a]\nshell = \"echo out; echo err >&2; exit 4\"\nretry = { limit = 1, delay = \"10ms\" }\n";
     let scene = ApiScene::start("", jobs);

@@ -1,0 +1,179 @@
+//! The namespace at a glance: the failures, the load, the nodes, and the next and the running runs.
+
+use std::collections::{BTreeSet, HashSet};
+
+use serde_json::Value;
+
+use super::coming_starts::{ComingStarts, StartFilter, StartSpan, cut_of, starts_of};
+use crate::cli::embedded::run_page::run_documents;
+use crate::cli::failure::CliFailure;
+use crate::cli::list::belongs;
+use crate::cli::queue::{QueueOverview, standings_with_nodes};
+use crate::cli::render::{JobView, view_jobs};
+use crate::cli::state::data_loss_verb::{gone_words, word};
+use crate::cli::state::node_presence::is_present;
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::{
+    CheckNote, Ended, IndexCursor, JobIndex, JobRecord, LossRecord, NamespaceCounts, NodeRecord,
+    Store,
+};
+
+/// The number of jobs read in the order of their next starts.
+const JOBS: usize = 200;
+/// The number of next starts.
+const NEXT: usize = 10;
+/// The number of jobs among which the next starts are, because a retry may come before the schedule.
+const SEARCHED: usize = 20;
+/// The number of dead letters whose jobs may be failing.
+const DEAD: usize = 500;
+/// The maximum number of jobs that may be failing.
+const MOST_FAILING: usize = 40;
+/// The number of running runs.
+const RUNNING: usize = 20;
+/// The maximum number of coming starts.
+const STARTS: usize = 2_000;
+
+/// The namespace at a glance.
+pub(crate) struct NamespaceView {
+    pub(crate) counts: NamespaceCounts,
+    /// The jobs whose last run failed, as `list` has them.
+    pub(crate) failing: Vec<Value>,
+    /// The jobs that start next, as `list` has them.
+    pub(crate) next: Vec<Value>,
+    /// The runs that are running, as `history` has them.
+    pub(crate) running: Vec<Value>,
+    /// The coming starts of the jobs that start next.
+    pub(crate) coming: ComingStarts,
+    pub(crate) queues: Vec<QueueOverview>,
+    /// The nodes that were not seen lately, without those that were stopped.
+    pub(crate) gone_nodes: Vec<NodeRecord>,
+    /// The nodes that run with an older jobs file, because they refuse the present one.
+    pub(crate) refusing_nodes: Vec<NodeRecord>,
+    /// The number of nodes that run.
+    pub(crate) present_nodes: usize,
+    /// The result of the background consistency check. `None` before its first turn.
+    pub(crate) check: Option<CheckNote>,
+    pub(crate) last_loss: Option<LastLoss>,
+}
+
+/// The last data loss.
+pub(crate) struct LastLoss {
+    pub(crate) at: Option<UnixMillis>,
+    pub(crate) what: &'static str,
+    /// The number of lost jobs, as text.
+    pub(crate) jobs_gone: String,
+}
+
+/// Reads the namespace. `edges` are the times that part the spans of its counts; coming starts are
+/// read until the last of them.
+pub(crate) async fn read_namespace(
+    store: &Store,
+    now: UnixMillis,
+    edges: &[UnixMillis],
+) -> Result<NamespaceView, CliFailure> {
+    let until = edges.last().copied().unwrap_or(now);
+    let read_counts = async {
+        let read = tokio::try_join!(
+            store.count_namespace(edges),
+            store.read_check_note(),
+            store.read_losses()
+        );
+        Ok(read?)
+    };
+    let (jobs, running, (_, nodes, queues), (counts, check, losses)) = tokio::try_join!(
+        read_jobs(store, now, until),
+        read_running(store),
+        standings_with_nodes(store),
+        read_counts,
+    )?;
+    let (present, others): (Vec<_>, Vec<_>) =
+        nodes.into_iter().partition(|node| is_present(node, now));
+    let present_nodes = present.len();
+    let ReadJobs { failing, next, coming } = jobs;
+    Ok(NamespaceView {
+        counts,
+        failing,
+        next,
+        running,
+        coming,
+        queues,
+        gone_nodes: others.into_iter().filter(|node| node.state != "stopped").collect(),
+        refusing_nodes: present.into_iter().filter(|node| node.config_error.is_some()).collect(),
+        present_nodes,
+        check,
+        last_loss: losses.first().map(|loss: &LossRecord| LastLoss {
+            at: loss.at,
+            what: word(loss.loss.kind),
+            jobs_gone: gone_words(loss),
+        }),
+    })
+}
+
+async fn read_running(store: &Store) -> Result<Vec<Value>, CliFailure> {
+    let leases = store.list_leases(RUNNING).await?.into_iter().flatten();
+    let ids: Vec<RunId> =
+        leases.map(|lease| lease.run).filter(|run| !run.job().is_hidden()).collect();
+    let records = store.read_runs(&ids).await?;
+    let mut runs: Vec<_> = records.into_iter().filter_map(|record| record.ok().flatten()).collect();
+    runs.retain(|run| !run.state.is_final());
+    runs.sort_by_key(|run| run.started_at);
+    run_documents(store, runs).await
+}
+
+/// The jobs that start next, and those that fail.
+struct ReadJobs {
+    failing: Vec<Value>,
+    next: Vec<Value>,
+    coming: ComingStarts,
+}
+
+async fn read_jobs(
+    store: &Store,
+    now: UnixMillis,
+    until: UnixMillis,
+) -> Result<ReadJobs, CliFailure> {
+    let (start, newest, of_dead) = (IndexCursor::lowest(), IndexCursor::below(None), Ended::dead());
+    let (entries, dead) = tokio::try_join!(
+        store.page_of_jobs(JobIndex::Defined, &start, JOBS),
+        store.page_of_ended(&of_dead, &newest, DEAD)
+    )?;
+    let cut_at = cut_of(&entries, JOBS);
+    let planned: Vec<JobName> =
+        entries.into_iter().filter_map(|(_, name)| name).filter(|name| !name.is_hidden()).collect();
+    // An instance of a job on each node is listed as its job.
+    let first = distinct(planned.iter().map(JobName::defined), SEARCHED);
+    let dead = dead.iter().filter_map(|(_, run)| run.as_ref()).map(RunId::job);
+    let dead = distinct(dead.filter(|job| !job.is_hidden()).map(JobName::defined), MOST_FAILING);
+    let listed = distinct(first.iter().chain(&dead).cloned(), usize::MAX);
+    let all = distinct(listed.iter().chain(&planned).cloned(), usize::MAX);
+    let records = store.read_jobs(&all).await?;
+    let records: Vec<JobRecord> = records
+        .into_iter()
+        .filter_map(|record| record.ok().flatten())
+        .filter(|record| belongs(JobIndex::Defined, record))
+        .collect();
+    let is_listed: HashSet<&JobName> = listed.iter().collect();
+    let shown = records.iter().filter(|record| is_listed.contains(&record.name)).cloned();
+    let views = view_jobs(store, shown.collect(), &BTreeSet::new()).await?;
+    let is_planned: HashSet<&JobName> = planned.iter().collect();
+    let planned = records.iter().filter(|record| is_planned.contains(&record.name)).cloned();
+    let span = StartSpan { from: now, to: until, most_jobs: JOBS, most_starts: STARTS };
+    let mut coming = starts_of(planned.collect(), &StartFilter::default(), span).await;
+    coming.cut_before(cut_at.filter(|at| *at < until));
+    let failing = views.iter().filter(|view| view.has_failed()).map(JobView::json).collect();
+    let is_first: HashSet<&JobName> = first.iter().collect();
+    let mut next: Vec<&JobView> = views
+        .iter()
+        .filter(|view| is_first.contains(&view.record.name) && view.next_start().is_some())
+        .collect();
+    next.sort_by_key(|view| view.next_start().map(|(at, _)| at));
+    let next = next.into_iter().take(NEXT).map(JobView::json).collect();
+    Ok(ReadJobs { failing, next, coming })
+}
+
+/// Returns the first `most` names that differ from each other.
+fn distinct(names: impl Iterator<Item = JobName>, most: usize) -> Vec<JobName> {
+    let mut seen = HashSet::new();
+    names.filter(|name| seen.insert(name.clone())).take(most).collect()
+}

@@ -1,0 +1,155 @@
+//! The first page: what needs attention, what runs next, and what it costs.
+
+use serde_json::json;
+
+use super::{links, open, page};
+use crate::api::{ApiScene, DEFINING};
+use crate::support::host::proxy::Proxy;
+use crate::support::redis::TestRedis;
+use crate::support::wait::{LONG, until};
+
+/// The most round trips to Redis for a page.
+const MOST: usize = 8;
+/// The number of requests of each page, of which the one with the fewest round trips counts: the
+/// node itself makes some meanwhile.
+const REQUESTS: usize = 12;
+
+/// Waits until the page has all these texts, and returns it. A page may be a second old.
+#[track_caller]
+fn page_with(scene: &ApiScene, path: &str, wanted: &[&str]) -> String {
+    until(&format!("{path} has {wanted:?}"), LONG, || {
+        let html = page(scene, "viewer", path);
+        wanted.iter().all(|text| html.contains(text)).then_some(html)
+    })
+}
+
+fn failed(scene: &ApiScene, job: &str) {
+    scene.post("operator", &format!("/v1/jobs/{job}/run"), "").of(200);
+    until("the run has failed", LONG, || {
+        let runs = scene.get("viewer", &format!("/v1/runs?job={job}&state=failed")).of(200);
+        (!runs["items"].as_array().unwrap().is_empty()).then_some(())
+    });
+}
+
+#[test]
+fn an_empty_namespace_shows_the_next_command() {
+    let scene = ApiScene::start("", "");
+    let html = page(&scene, "viewer", "/");
+    assert!(html.contains("schedctl add --name hello"), "{html}");
+    assert!(html.contains("Nothing needs attention"), "{html}");
+}
+
+#[test]
+fn what_needs_attention_comes_first_and_leads_to_the_page_that_shows_it() {
+    let jobs = "[queues.idle]\n[jobs.bad]\nevery = \"1h\"\nshell = \"exit 3\"\n\
+        [jobs.good]\nevery = \"1h\"\nshell = \"true\"\n\
+        [jobs.nobody]\nevery = \"1h\"\nshell = \"true\"\nrequires = [\"gpu\"]\n";
+    let scene = ApiScene::start("", jobs);
+    failed(&scene, "bad");
+    scene.post("operator", "/v1/jobs/nobody/run", "").of(200);
+    let html = page_with(&scene, "/", &["1 job fails", "1 dead letter", "label gpu"]);
+    let links = links(&html);
+    for wanted in ["/jobs?failed=1", "/jobs/bad", "/runs?dead=1", "/queues", "/timeline"] {
+        assert!(links.contains(wanted), "no {wanted} in {links:?}");
+    }
+    assert!(links.iter().any(|link| link.starts_with("/runs/bad%40")), "{links:?}");
+    let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("no {text} in {html}"));
+    assert!(at("Needs attention") < at("Next runs") && at("1 job fails") < at("1 dead letter"));
+    let rows = html.split("aria-label=\"Next runs\"").nth(1).unwrap();
+    let rows = rows.split("</table>").next().unwrap();
+    assert_eq!(rows.matches("data-key=").count(), 3, "{rows}");
+    assert!(html.contains("span-failed") && html.contains("span-coming"), "{html}");
+}
+
+#[test]
+fn a_running_run_a_lost_node_and_a_data_loss_are_shown() {
+    let mut scene = ApiScene::start(DEFINING, "[jobs.slow]\nshell = \"sleep 600\"\n");
+    let run = scene.post("operator", "/v1/jobs/slow/run", "").of(200)["run_id"].clone();
+    let path = format!("/runs/{}", run.as_str().unwrap().replace('@', "%40"));
+    let html = page_with(&scene, "/", &[&path]);
+    assert!(html.contains("Running now"), "{html}");
+    let mut connection = scene.redis.connection();
+    let (seconds, _): (i64, i64) = redis::cmd("TIME").query(&mut connection).unwrap();
+    let record: i64 = redis::cmd("ZADD")
+        .arg("{schedd}:nodes")
+        .arg((seconds - 600) * 1_000)
+        .arg("n9")
+        .query(&mut connection)
+        .unwrap();
+    assert_eq!(record, 1, "the node was not known");
+    page_with(&scene, "/", &["Node n9 is gone"]);
+    let _: () = redis::cmd("FLUSHALL").query(&mut connection).unwrap();
+    let html = page_with(&scene, "/", &["Redis lost data: flushed"]);
+    assert!(links(&html).contains("/losses"), "{html}");
+    let losses = page_with(&scene, "/losses", &["flushed"]);
+    assert!(losses.contains("Data until") && losses.contains("at least"), "{losses}");
+    scene.redis.kill9();
+    // The page may be a second old.
+    until("the page is refused", LONG, || {
+        (open(&scene, "viewer", "/").status == 503).then_some(())
+    });
+}
+
+#[test]
+fn texts_of_others_are_only_text_on_the_new_pages() {
+    let scene = ApiScene::start(DEFINING, "");
+    let job = json!({"name": "odd", "every": "1h", "shell": "echo '<b>' >&2; exit 1"});
+    scene.post("admin", "/v1/jobs", &job.to_string()).of(201);
+    failed(&scene, "odd");
+    let odd = "%3Cimg%20src=x%3E%22'";
+    for path in ["/".to_owned(), format!("/timeline?q={odd}&queue=a"), format!("/chains?job={odd}")]
+    {
+        let html = page(&scene, "admin", &path);
+        assert!(!html.contains("<img src=x"), "{path}: {html}");
+    }
+}
+
+#[test]
+fn no_page_takes_more_than_eight_round_trips_to_redis() {
+    let redis = TestRedis::start();
+    let proxy = Proxy::to(&redis);
+    let jobs = "[queues.mail]\n[jobs.tick]\nevery = \"1h\"\nshell = \"echo hello; exit 1\"\n\
+         [jobs.child]\nafter = [\"tick\"]\nshell = \"true\"\n\
+         [jobs.each]\nevery = \"2h\"\non = \"each-node\"\nshell = \"true\"\n\
+         [jobs.one]\nevery = \"1h\"\ngroup = \"turns\"\nshell = \"true\"\n[groups.turns]\nmode = \"exclusive\"\n";
+    let scene = ApiScene::start_at(redis, &proxy.url(), DEFINING, jobs);
+    for number in 0..120 {
+        let body = format!(
+            r#"{{"name": "later-{number}", "in": "1h", "queue": "mail", "http": "http://127.0.0.1:1/"}}"#
+        );
+        scene.post("admin", "/v1/jobs", &body).of(201);
+    }
+    failed(&scene, "tick");
+    let mut dear = Vec::new();
+    for path in [
+        "/",
+        "/jobs",
+        "/jobs/tick",
+        "/runs",
+        "/runs/tick@last",
+        "/timeline",
+        "/timeline?view=heat",
+        "/chains",
+        "/queues",
+        "/groups",
+        "/nodes",
+        "/losses",
+        "/api",
+    ] {
+        let trips = (0..REQUESTS).map(|number| {
+            // Another zone is another snapshot.
+            let cookie = format!("schedd_own_zone=Etc/GMT+{number}");
+            let headers = [super::BROWSER, ("Cookie", cookie.as_str())];
+            let before = proxy.round_trips();
+            let answer = scene.probe.send("viewer", "GET", path, &headers, b"");
+            assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+            proxy.round_trips() - before
+        });
+        let trips = trips.min().unwrap();
+        println!("{path}: {trips}");
+        if trips > MOST {
+            dear.push(format!("{path}: {trips}"));
+        }
+    }
+    assert!(dear.is_empty(), "more than {MOST} round trips for a page: {dear:?}");
+}
