@@ -1,6 +1,6 @@
 //! The names of all keys of a jobs file. A test compares these names with the documentation.
 
-use super::job::compile_action::ACTION;
+use super::job::compile_action::JOB_ACTION;
 use super::job::compile_done_check::DONE_CHECK;
 use super::job::compile_gates::PER_KEY;
 use super::job::compile_http::HTTP;
@@ -16,7 +16,7 @@ use super::syntax::known_keys;
 
 /// Returns the keys that `[jobs.NAME]` of a file may have.
 pub fn job_keys() -> Vec<&'static str> {
-    [SCHEDULE, &[DTSTART], &names(OWN), ACTION, &names(RULES)].concat()
+    [SCHEDULE, &[DTSTART], &names(OWN), JOB_ACTION, &names(RULES)].concat()
 }
 
 /// Returns the keys of all tables of a file except `[jobs.NAME]`, and the keys that only a job of

@@ -65,7 +65,8 @@ impl ServingChoice {
     pub fn over(&self, file: &Serving, node: &NodeName) -> Serving {
         let mut labels = self.labels.clone().unwrap_or_else(|| file.labels.clone());
         labels.insert(Label::of_node(node));
-        Serving { queues: self.queues.clone().or_else(|| file.queues.clone()), labels }
+        let queues = self.queues.clone().or_else(|| file.queues.clone());
+        Serving { queues, labels, handlers: None }
     }
 }
 

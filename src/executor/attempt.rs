@@ -70,10 +70,10 @@ impl Attempt {
         self.run.job().is_hidden()
     }
 
-    /// Returns the arguments of the attempt's process; empty for a request.
+    /// Returns the arguments of the attempt's process; empty for a request and for a worker.
     pub(super) fn argv(&self) -> Vec<String> {
         match &self.action {
-            Action::Http(_) => Vec::new(),
+            Action::Http(_) | Action::Handler(_) => Vec::new(),
             Action::Command(argv) => argv.clone(),
             Action::Shell(line) => {
                 vec![self.process.shell().into_owned(), "-c".to_owned(), line.clone()]

@@ -130,6 +130,10 @@ impl Executors {
             return http::execute(sender, &self.credentials, request, attempt, control, output)
                 .await;
         }
+        if attempt.action.handler().is_some() {
+            // Only a damaged index leads here: no node serves the lane of such a job.
+            return AttemptOutcome::failed("cannot start: only a worker can do this work".to_owned());
+        }
         let mut fallback = NoticeFallback::of(attempt);
         let guard = LeaseGuard::new(control.clone(), attempt.timeout);
         let cannot_start = |why: String| AttemptOutcome::failed(format!("cannot start: {why}"));
@@ -232,7 +236,7 @@ impl Execute for Executors {
     /// this node can start runs. Until the result of this test is known, no more runs are claimed.
     fn note_claimed(&self, action: &Action) {
         match action {
-            Action::Http(_) => self.own.begin(),
+            Action::Http(_) | Action::Handler(_) => self.own.begin(),
             Action::Command(_) | Action::Shell(_) => self.processes.begin(),
         }
     }

@@ -41,6 +41,7 @@ const USAGE: &str = "\
 schedctl add [OPTIONS] -- COMMAND [ARG]...
        schedctl add [OPTIONS] --shell LINE
        schedctl add [OPTIONS] --http URL
+       schedctl add [OPTIONS] --handler NAME [--payload JSON]
        schedctl add --stdin [--replace | --if-absent]";
 
 /// Adds a job and prints its name. A job without a schedule runs only by schedctl run.
@@ -54,7 +55,7 @@ schedctl add [OPTIONS] -- COMMAND [ARG]...
     after_help = EXAMPLES,
     override_usage = USAGE,
     group(ArgGroup::new("when").args(["in", "at", "cron", "every", "delay", "calendar", "rrule", "after", "after-any", "after-failed", "after-finished"])),
-    group(ArgGroup::new("what").required(true).args(["command", "shell", "http", "stdin"])),
+    group(ArgGroup::new("what").required(true).args(["command", "shell", "http", "handler", "stdin"])),
     group(ArgGroup::new("taken").args(["replace", "if_absent"])),
     group(ArgGroup::new("only").args(["unique", "debounce", "throttle"])),
 )]
@@ -87,7 +88,7 @@ impl AddArgs {
 
     /// Fails if the value of a flag is `@FILE`.
     pub(super) fn refuse_files(&self) -> Result<(), CliFailure> {
-        let mut texts = self.keys.all().filter(|(flag, _)| flag.form == ValueForm::Content);
+        let mut texts = self.keys.all().filter(|(flag, _)| matches!(flag.form, ValueForm::Content | ValueForm::Json));
         match texts.find(|(_, text)| text.as_str().is_some_and(|text| text.starts_with('@'))) {
             Some((flag, _)) => Err(CliFailure::Invalid(format!(
                 "--{}: found @FILE in a request, wanted the content of the file",

@@ -75,6 +75,7 @@ fn keys_of(args: &AddArgs, at: &[UnixMillis], bounds: &AddBounds) -> Result<Valu
             ValueForm::Headers => headers_of(&args.keys.texts(flag.name))?,
             ValueForm::Variables => texts_by_name(flag.name, &args.keys.texts(flag.name))?,
             ValueForm::Content => text_of(flag, given.as_str().unwrap_or_default())?.into(),
+            ValueForm::Json => json_of(flag, given.as_str().unwrap_or_default())?,
             ValueForm::Notice => notice_of(flag, given.as_str().unwrap_or_default())?,
             ValueForm::UniqueKey(mode) => {
                 put(&mut keys, "unique.mode", mode.into());
@@ -88,7 +89,7 @@ fn keys_of(args: &AddArgs, at: &[UnixMillis], bounds: &AddBounds) -> Result<Valu
 }
 
 /// Sets the key `path`, such as `every`, or `retry.delay` for a key in a table. A list with a
-/// single text is stored as that text, except for the key `command`.
+/// single text is stored as that text, except for the keys `command` and `payload`.
 fn put(keys: &mut Map<String, Value>, path: &str, value: Value) {
     if let Some((table, key)) = path.split_once('.') {
         let table = keys.entry(table).or_insert_with(|| Value::Object(Map::new()));
@@ -98,7 +99,7 @@ fn put(keys: &mut Map<String, Value>, path: &str, value: Value) {
         return;
     }
     let value = match value {
-        Value::Array(mut list) if list.len() == 1 && path != "command" => {
+        Value::Array(mut list) if list.len() == 1 && !matches!(path, "command" | "payload") => {
             list.pop().unwrap_or_default()
         }
         value => value,
@@ -176,10 +177,20 @@ fn text_of(flag: &KeyFlag, text: &str) -> Result<String, CliFailure> {
     read.map_err(|error| refuse(format!("cannot be read: {error}")))?;
     if bytes.len() > MAX_JSON_BYTES {
         return Err(refuse(format!(
-            "has more than {MAX_JSON_BYTES} bytes, wanted at most 256 KiB"
+            "has more than {MAX_JSON_BYTES} bytes, wanted at most 320 KiB"
         )));
     }
     String::from_utf8(bytes).map_err(|_| refuse("is not UTF-8, wanted text".to_owned()))
+}
+
+/// Returns the value of a flag: the JSON in `text`, or in the file if `text` is `@FILE`.
+fn json_of(flag: &KeyFlag, text: &str) -> Result<Value, CliFailure> {
+    serde_json::from_str(&text_of(flag, text)?).map_err(|error| {
+        CliFailure::Invalid(format!(
+            "--{}: found text that is no JSON ({error}), wanted a value such as '{{\"to\": \"ann\"}}'",
+            flag.name
+        ))
+    })
 }
 
 fn texts_by_name(flag: &str, pairs: &[&str]) -> Result<Value, CliFailure> {

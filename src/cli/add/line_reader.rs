@@ -72,7 +72,7 @@ pub(super) fn read_batches(input: impl Read, host_zone: &Zone, sender: &mpsc::Se
             }
             Ok(Line::TooLong) => {
                 let why = format!(
-                    "the line has more than {MAX_JSON_BYTES} bytes, wanted at most 256 KiB"
+                    "the line has more than {MAX_JSON_BYTES} bytes, wanted at most 320 KiB"
                 );
                 batch.refused.push((number, CliFailure::Invalid(why)));
             }
@@ -164,7 +164,7 @@ mod tests {
         let mut input = vec![b'x'; MAX_JSON_BYTES + 5];
         input.extend(b"\n{\"shell\": \"b\"}\n");
         let read = batches(&input);
-        assert!(read[0].refused[0].1.lines()[0].contains("256 KiB"));
+        assert!(read[0].refused[0].1.lines()[0].contains("320 KiB"));
         assert_eq!(read[0].jobs[0].0, 2);
         assert_eq!(read[0].consumed, input.len() as u64);
     }

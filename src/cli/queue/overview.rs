@@ -264,7 +264,7 @@ fn state<'p>(
 fn untaken_json(why: &Unserved, runs: u64) -> Value {
     let requires: Vec<&str> = match why {
         Unserved::Labels(labels) => labels.iter().map(Label::as_str).collect(),
-        Unserved::Queue(_) | Unserved::Nodes(_) => Vec::new(),
+        Unserved::Queue(_) | Unserved::Nodes(_) | Unserved::Handler(..) => Vec::new(),
     };
     json!({"runs": runs, "requires": requires, "reason": why.to_string()})
 }

@@ -11,6 +11,7 @@ pub(crate) fn action_line(action: &Action, rules: &ProcessRules) -> String {
         }
         Action::Shell(line) => format!("{} -c {}", quoted_word(&rules.shell()), quoted_word(line)),
         Action::Http(request) => format!("{} {}", request.method, request.url),
+        Action::Handler(call) => format!("handler {}", call.handler),
     }
 }
 

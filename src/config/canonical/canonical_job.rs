@@ -12,7 +12,9 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use super::node_json;
-use crate::config::job::compile_action::{ACTION, compile_action, write_own_action};
+use crate::config::job::compile_action::{
+    JOB_ACTION, compile_job_action, write_own_action,
+};
 use crate::config::job::compile_unique::{compile_unique, write_unique};
 use crate::config::job::job_keys::{OWN, RULES};
 use crate::config::key::json_sheet::{Form, Sheet};
@@ -29,8 +31,8 @@ use crate::domain::queue::gate::PerKey;
 use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::schedule::schedule_modifiers::Shape;
 
-/// The maximum size of a definition in Redis, in bytes.
-pub(crate) const MAX_DEFINITION_BYTES: usize = 256 * 1024;
+/// The maximum size of a definition in Redis, in bytes: the largest payload, and 64 KiB.
+pub(crate) const MAX_DEFINITION_BYTES: usize = 320 * 1024;
 
 /// A job with default values only, for comparison with other jobs. Its schedule and action are
 /// placeholders, because these have no default.
@@ -123,12 +125,12 @@ pub fn from_canonical(text: &str) -> Result<JobSpec, CanonicalError> {
 }
 
 fn read_definition(table: &TableReader<'_>, problems: &mut Problems) -> Option<JobSpec> {
-    let known = [SCHEDULE, &[DTSTART], &names(OWN), ACTION, &names(RULES), &["unique"]];
+    let known = [SCHEDULE, &[DTSTART], &names(OWN), JOB_ACTION, &names(RULES), &["unique"]];
     let slips = table.refuse_other_keys(&known, &[], problems);
     let mut reading = Reading::new(Origin::Stored, problems);
     let mut spec = PLAIN.clone();
     spec.schedule = compile_schedule(table, &reading.clock, &slips, reading.problems)?;
-    spec.action = compile_action(table, &slips, &mut reading)?;
+    spec.action = compile_job_action(table, &slips, &mut reading)?;
     read_keys(OWN, table, &mut reading, &mut spec);
     read_keys(RULES, table, &mut reading, &mut spec);
     spec.unique = compile_unique(table, Origin::Stored, reading.problems);

@@ -1,7 +1,7 @@
 //! The differences between two definitions of a job, key by key, without secret values.
 //!
 //! Invariant: a value that may be secret is only reported as changed. This concerns the values of
-//! variables and header fields, bodies, and the password within a URL.
+//! variables and header fields, bodies, payloads, and the password within a URL.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +10,8 @@ use serde_json::Value;
 /// The text shown instead of a secret value.
 const HIDDEN: &str = "(hidden)";
 /// The names of the tables in which every value is hidden.
-const SECRET_TABLES: [&str; 2] = ["env", "headers"];
-const SECRET_KEYS: [&str; 3] = ["body", "stdin", "webhook_secret"];
+const SECRET_TABLES: [&str; 3] = ["env", "headers", "payload"];
+const SECRET_KEYS: [&str; 4] = ["body", "stdin", "webhook_secret", "payload"];
 
 /// A key whose value differs between two definitions.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use crate::domain::time::zone::ZoneName;
 
 /// The keys that come first in a written table, in this order. All other keys follow in the order
 /// of their names.
-const FIRST: [&str; 23] = [
+const FIRST: [&str; 25] = [
     "cron",
     "calendar",
     "rrule",
@@ -43,6 +43,8 @@ const FIRST: [&str; 23] = [
     "command",
     "shell",
     "http",
+    "handler",
+    "payload",
 ];
 
 /// The form in which a job's table is written.

@@ -20,7 +20,7 @@ use crate::domain::name::names::JobName;
 use crate::domain::time::zone::Zone;
 
 /// The maximum size of a JSON text, in bytes.
-pub const MAX_JSON_BYTES: usize = 256 * 1024;
+pub const MAX_JSON_BYTES: usize = 320 * 1024;
 
 /// A job compiled from a line of JSON. Its name and `in` are separate, because a definition has
 /// neither.
@@ -42,7 +42,7 @@ pub struct NamedJob {
 pub fn job_from_json(text: &str, host_zone: &Zone) -> Result<NamedJob, Vec<Problem>> {
     if text.len() > MAX_JSON_BYTES {
         return Err(whole(format!(
-            "found {} bytes, wanted at most {MAX_JSON_BYTES} (256 KiB)",
+            "found {} bytes, wanted at most {MAX_JSON_BYTES} (320 KiB)",
             text.len()
         )));
     }

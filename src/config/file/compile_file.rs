@@ -13,7 +13,7 @@ use super::node_serving::compile_serving;
 use super::secret_exposure::{Provenance, judge_secrets};
 use super::sections::{Config, DaemonConfig, RedisConfig, compile_daemon, compile_redis};
 use crate::config::canonical::stored_job::StoredJob;
-use crate::config::job::compile_action::ACTION;
+use crate::config::job::compile_action::JOB_ACTION;
 use crate::config::job::compile_job::{JobContext, compile_job};
 use crate::config::job::compile_unique::ADDED;
 use crate::config::job::job_keys::{OWN, RULES};
@@ -179,7 +179,7 @@ fn compile_root(
 
 fn compile_defaults(table: &TableReader<'_>, origin: Origin<'_>, problems: &mut Problems) -> Rules {
     let allowed = names(RULES);
-    let misplaced = [SCHEDULE, &[DTSTART], &names(OWN), ACTION, &["in"], ADDED].concat();
+    let misplaced = [SCHEDULE, &[DTSTART], &names(OWN), JOB_ACTION, &["in"], ADDED].concat();
     let slips = table.refuse_keys_beyond(&[&allowed], &misplaced, known_keys::LATER_JOB, problems);
     for (key, key_span, spot) in table.entries().filter(|(key, ..)| misplaced.contains(key)) {
         let message = format!(

@@ -50,6 +50,7 @@ pub(crate) fn compile_serving(
                 .get("labels")
                 .and_then(|spot| compile_labels(&spot, problems))
                 .unwrap_or_default(),
+            handlers: None,
         },
         flow: FlowLimits {
             max_load: table

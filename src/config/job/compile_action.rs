@@ -1,7 +1,9 @@
-//! The compiler of a job's action: exactly one of `command`, `shell` and `http`, within the
-//! kernel's limits for a process.
+//! The compiler of a job's action: exactly one of `command`, `shell`, `http` and `handler`, within
+//! the kernel's limits for a process.
 
 use std::collections::BTreeMap;
+
+use serde_json::Value;
 
 use super::compile_http::{compile_http, default_method, write_http};
 use crate::config::key::json_sheet::Sheet;
@@ -9,10 +11,18 @@ use crate::config::key::origin::Reading;
 use crate::config::syntax::problem::{Problems, key_text, one_of};
 use crate::config::syntax::reader::{Spot, TableReader};
 use crate::config::syntax::typos::Slips;
-use crate::domain::job::job_spec::Action;
+use crate::domain::job::job_spec::{Action, HandlerCall};
+use crate::domain::name::names::HandlerName;
 
-/// The keys of an action.
+/// The keys of an action that a node carries out.
 pub(crate) const ACTION: &[&str] = &["command", "shell", "http"];
+/// The keys of a job's action.
+pub(crate) const JOB_ACTION: &[&str] = &["command", "shell", "http", HANDLER, PAYLOAD];
+/// The key of the work of a worker, and the key of its input.
+const HANDLER: &str = "handler";
+const PAYLOAD: &str = "payload";
+/// The maximum size of a payload as JSON, in bytes.
+const MAX_PAYLOAD_BYTES: usize = 256 * 1024;
 
 /// The maximum length of a single argument or variable in bytes, with the NUL at its end. This is
 /// the kernel's limit `MAX_ARG_STRLEN` of 32 pages (execve(2)).
@@ -22,16 +32,41 @@ const MAX_WORDS_BYTES: usize = 1024 * 1024;
 
 /// Compiles the action of a job's table. `slips` are the table's unknown keys. A missing action is
 /// not reported if an unknown key was probably meant as the action.
+pub(crate) fn compile_job_action(
+    table: &TableReader<'_>,
+    slips: &Slips,
+    reading: &mut Reading<'_>,
+) -> Option<Action> {
+    if let Some(payload) = table.get(PAYLOAD).filter(|_| table.get(HANDLER).is_none()) {
+        payload.fault(
+            reading.problems,
+            "found payload without handler: only the work of a worker has a payload; add handler = \"NAME\"",
+        );
+    }
+    compile_one_of(&["command", "shell", "http", HANDLER], table, slips, reading)
+}
+
+/// Compiles the action of a notice or of a `done_check`, which a node carries out.
 pub(crate) fn compile_action(
     table: &TableReader<'_>,
     slips: &Slips,
     reading: &mut Reading<'_>,
 ) -> Option<Action> {
+    compile_one_of(ACTION, table, slips, reading)
+}
+
+/// Compiles the action of which exactly one of `keys` is the key.
+fn compile_one_of(
+    keys: &[&'static str],
+    table: &TableReader<'_>,
+    slips: &Slips,
+    reading: &mut Reading<'_>,
+) -> Option<Action> {
     let given: Vec<(&str, Spot<'_>)> =
-        ACTION.iter().filter_map(|key| Some((*key, table.get(key)?))).collect();
+        keys.iter().filter_map(|key| Some((*key, table.get(key)?))).collect();
     match given.as_slice() {
-        [] if !slips.may_be(ACTION) => {
-            let message = format!("found no action, wanted exactly one of {}", one_of(ACTION));
+        [] if !slips.may_be(keys) => {
+            let message = format!("found no action, wanted exactly one of {}", one_of(keys));
             reading.problems.fault(&table.path, table.span.clone(), message);
         }
         [] | [_] => {}
@@ -48,24 +83,31 @@ pub(crate) fn compile_action(
         action = match *key {
             "command" => compile_command(spot, reading.problems).map(Action::Command),
             "shell" => compile_shell(spot, reading.problems).map(Action::Shell),
+            HANDLER => compile_handler(spot, table.get(PAYLOAD).as_ref(), reading.problems),
             _ => compile_http(spot, reading).map(Action::Http),
         };
     }
     action
 }
 
-/// Writes `action` into `out`, under the key `command`, `shell` or `http`. `unnamed` returns the
-/// default method of a request with a given body. A default method is not written.
+/// Writes `action` into `out`, under the keys of [`JOB_ACTION`]. `unnamed` returns the default method of
+/// a request with a given body. A default method is not written.
 pub(crate) fn write_action(action: &Action, unnamed: fn(&str) -> &'static str, out: &mut Sheet) {
     match action {
         Action::Command(words) => out.put("command", words.clone()),
         Action::Shell(line) => out.put("shell", line.as_str()),
         Action::Http(request) => out.put("http", write_http(request, unnamed(&request.body))),
+        Action::Handler(call) => {
+            out.put(HANDLER, call.handler.as_str());
+            let payload: Value = serde_json::from_str(&call.payload).unwrap_or_default();
+            if payload != Value::Null {
+                out.put(PAYLOAD, payload);
+            }
+        }
     }
 }
 
-/// Writes the action of a job or of a `done_check` into `out`, under the key `command`, `shell` or
-/// `http`.
+/// Writes the action of a job or of a `done_check` into `out`, under the keys of [`JOB_ACTION`].
 pub(crate) fn write_own_action(action: &Action, out: &mut Sheet) {
     write_action(action, default_method, out);
 }
@@ -89,6 +131,26 @@ fn compile_command(spot: &Spot<'_>, problems: &mut Problems) -> Option<Vec<Strin
             None
         }
     }
+}
+
+/// Compiles the work of a worker. Without `payload` the input of the work is null.
+fn compile_handler(
+    spot: &Spot<'_>,
+    payload: Option<&Spot<'_>>,
+    problems: &mut Problems,
+) -> Option<Action> {
+    let handler: Option<HandlerName> = spot.parsed("send-mail", problems);
+    let text = payload.map_or_else(|| "null".to_owned(), Spot::json_text);
+    if let Some(payload) = payload.filter(|_| text.len() > MAX_PAYLOAD_BYTES) {
+        let message = format!(
+            "found {} bytes of JSON, wanted at most {MAX_PAYLOAD_BYTES} (256 KiB): store more \
+             data elsewhere, and name its place in the payload",
+            text.len()
+        );
+        payload.fault(problems, message);
+        return None;
+    }
+    Some(Action::Handler(HandlerCall { handler: handler?, payload: text }))
 }
 
 fn compile_shell(spot: &Spot<'_>, problems: &mut Problems) -> Option<String> {
@@ -116,7 +178,7 @@ pub(crate) fn refuse_oversize(
             .map(|(index, text)| word(format!("command[{index}]"), text.len()))
             .collect(),
         Action::Shell(line) => vec![word("shell".to_owned(), line.len())],
-        Action::Http(_) => return,
+        Action::Http(_) | Action::Handler(_) => return,
     };
     let variables = env
         .iter()

@@ -1,12 +1,12 @@
 //! The compiler of a job's table: schedule, action and rules, each checked alone and together.
 
-use super::compile_action::{ACTION, compile_action};
+use super::compile_action::{JOB_ACTION, compile_job_action};
 use super::compile_gates::refuse_itself;
 use super::compile_retry::refuse_impossible_codes;
 use super::compile_unique::{compile_unique, refuse_unmoved};
 use super::job_keys::{OWN, RULES};
 use super::job_rules::{
-    Rules, refuse_beside_each_node, refuse_contradictions, refuse_idle_rules,
+    Rules, refuse_beside_each_node, refuse_beside_handler, refuse_contradictions, refuse_idle_rules,
     refuse_late_without_notice, refuse_oversize_words, refuse_per_key_alone,
 };
 use crate::config::canonical::canonical_job::{MAX_DEFINITION_BYTES, to_canonical};
@@ -56,7 +56,7 @@ pub(crate) fn compile_job(
         Origin::Line => (&["name", "in", "unique", "unique_for"], OF_REQUEST),
         Origin::Stored => (&["name", "in", "unique", "unique_for"], &[]),
     };
-    let known = [SCHEDULE, &[DTSTART], &names(OWN), ACTION, &names(RULES), beside];
+    let known = [SCHEDULE, &[DTSTART], &names(OWN), JOB_ACTION, &names(RULES), beside];
     let slips = table.refuse_keys_beyond(&known, misplaced, known_keys::LATER_JOB, problems);
     if let (Origin::File { .. }, Some(spot)) = (context.origin, table.get("in")) {
         spot.fault(
@@ -94,7 +94,7 @@ pub(crate) fn compile_job(
     if let Some(schedule) = &schedule {
         is_shaped &= fit_shape(table, schedule, shape, reading.problems).is_some();
     }
-    let action = compile_action(table, &slips, &mut reading);
+    let action = compile_job_action(table, &slips, &mut reading);
     let Reading { clock, problems, .. } = reading;
     let unique = compile_unique(table, context.origin, problems);
     if let Some(schedule) = &schedule {
@@ -128,13 +128,14 @@ pub(crate) fn compile_job(
     let started = spec.started();
     spec.process = spec.process.obeyed_by(started);
     refuse_beside_each_node(table, &spec, problems);
+    refuse_beside_handler(table, &spec, problems);
     if problems.faults.len() > faults_before {
         return None;
     }
     let bytes = to_canonical(&spec).len();
     if bytes > MAX_DEFINITION_BYTES {
         let message = format!(
-            "found a definition of {bytes} bytes, wanted at most {MAX_DEFINITION_BYTES} (256 KiB)"
+            "found a definition of {bytes} bytes, wanted at most {MAX_DEFINITION_BYTES} (320 KiB)"
         );
         problems.fault(&table.path, table.span.clone(), message);
         return None;

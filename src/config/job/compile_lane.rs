@@ -24,11 +24,11 @@ pub(crate) fn compile_priority(spot: &Spot<'_>, problems: &mut Problems) -> Opti
 pub(crate) fn compile_labels(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeSet<Label>> {
     let labels: Vec<Label> = match spot.as_items() {
         Some(items) => items
-            .map(|item| item.parsed("gpu", problems))
+            .map(|item| label(&item, problems))
             .collect::<Vec<_>>()
             .into_iter()
             .collect::<Option<_>>()?,
-        None if spot.as_text().is_some() => vec![spot.parsed("gpu", problems)?],
+        None if spot.as_text().is_some() => vec![label(spot, problems)?],
         None => return spot.wanted(problems, "a list of labels such as [\"gpu\", \"eu\"]"),
     };
     let count = labels.len();
@@ -48,6 +48,11 @@ pub(crate) fn compile_labels(spot: &Spot<'_>, problems: &mut Problems) -> Option
         return None;
     }
     Some(distinct)
+}
+
+fn label(spot: &Spot<'_>, problems: &mut Problems) -> Option<Label> {
+    let label: Label = spot.parsed("gpu", problems)?;
+    label.for_people().map_err(|error| spot.fault(problems, error.to_string())).ok()
 }
 
 /// Reads `tags = { team = "db" }` and adds the tags to `tags`. `None` means that a fault was noted.

@@ -138,6 +138,14 @@ pub(crate) fn refuse_impossible_codes(
         Action::Command(_) | Action::Shell(_) => {
             (1..=255, "an exit code from 1 to 255: this job runs a process")
         }
+        Action::Handler(_) => {
+            for spot in ["on", "never_on"].iter().filter_map(|key| retry.get(key)) {
+                let message = "a worker reports no code: remove the key, and let the worker fail \
+                               with retry = false";
+                spot.fault(problems, message);
+            }
+            return;
+        }
     };
     for item in ["on", "never_on"].iter().filter_map(|key| retry.get(key)?.as_items()).flatten() {
         // A value that is not a code was noted as a fault before.

@@ -190,6 +190,11 @@ pub(crate) fn refuse_beside_each_node(
             "only one run of a group executes at a time; use max_parallel = 1",
         ),
         (
+            spec.action.handler().is_some(),
+            "handler",
+            "a worker runs on no node; use on for jobs that nodes execute",
+        ),
+        (
             spec.max_parallel.is_some() && spec.key.is_some(),
             "max_parallel",
             "a job has one concurrency key; use key with per_key, or max_parallel",
@@ -199,6 +204,40 @@ pub(crate) fn refuse_beside_each_node(
         if let Some(spot) = table.get(key).or_else(|| on.clone()) {
             spot.fault(problems, format!("found {key} with on = \"each-node\": {why}"));
         }
+    }
+}
+
+/// The keys without an effect on the work of a worker.
+const IDLE_BESIDE_HANDLER: &[&str] = &[
+    "done_check",
+    "env",
+    "env_file",
+    "cwd",
+    "log_output",
+    "on",
+    "max_parallel",
+    "ping_url",
+    "kill_grace",
+];
+
+/// Notes a fault for each key of `table` that contradicts `handler`, or that has no effect on the
+/// work of a worker. Rules in `[defaults]` are not checked, because other jobs use these rules.
+pub(crate) fn refuse_beside_handler(
+    table: &TableReader<'_>,
+    spec: &JobSpec,
+    problems: &mut Problems,
+) {
+    let Some(handler) = spec.action.handler() else { return };
+    for (key, spot) in IDLE_BESIDE_HANDLER.iter().filter_map(|key| Some((key, table.get(key)?))) {
+        let message = format!(
+            "{key} has no effect, because a worker of handler {handler} does the work: remove {key}"
+        );
+        spot.fault(problems, message);
+    }
+    if let Some(spot) = table.get("cron").filter(|_| spec.schedule.is_at_boot()) {
+        let message = "found @reboot with handler: workers run on no host of schedd; use another \
+                       schedule";
+        spot.fault(problems, message);
     }
 }
 

@@ -257,6 +257,11 @@ impl<'n> Spot<'n> {
         }))
     }
 
+    /// Returns the value as a JSON text without spaces, with sorted keys. Notes nothing.
+    pub(crate) fn json_text(&self) -> String {
+        self.node.json_text()
+    }
+
     /// Returns true if the value is an integer. Notes nothing.
     pub(crate) fn is_integer(&self) -> bool {
         matches!(self.node.value, Value::Integer(_))

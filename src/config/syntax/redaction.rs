@@ -40,6 +40,7 @@ const SECRET: &[&str] = &[
     "url",
     "headers",
     "body",
+    "payload",
 ];
 /// The keys of an action that contain another action. The keys of notices, such as `on_failure`,
 /// contain actions too.

@@ -66,6 +66,45 @@ impl Node<'_> {
         }
     }
 
+    /// Returns this value as a JSON text without spaces, with sorted keys. A date becomes a string.
+    pub(crate) fn json_text(&self) -> String {
+        let mut text = String::new();
+        self.write_json(&mut text);
+        text
+    }
+
+    /// Adds this value to `text`. A tree is never deeper than [`MAX_DEPTH`].
+    fn write_json(&self, text: &mut String) {
+        let string = |text: &str| serde_json::Value::from(text).to_string();
+        match &self.value {
+            Value::Table(entries) => {
+                text.push('{');
+                for (at, entry) in entries.iter().enumerate() {
+                    text.push_str(if at == 0 { "" } else { "," });
+                    text.push_str(&string(&entry.key));
+                    text.push(':');
+                    entry.node.write_json(text);
+                }
+                text.push('}');
+            }
+            Value::Array(items) => {
+                text.push('[');
+                for (at, item) in items.iter().enumerate() {
+                    text.push_str(if at == 0 { "" } else { "," });
+                    item.write_json(text);
+                }
+                text.push(']');
+            }
+            Value::Text(found) => text.push_str(&string(found)),
+            Value::Datetime(found) => text.push_str(&string(found)),
+            Value::Integer(number) => text.push_str(&number.to_string()),
+            // JSON has no infinity and no NaN. TOML has both.
+            Value::Float(number) => text.push_str(&serde_json::Value::from(*number).to_string()),
+            Value::Bool(flag) => text.push_str(if *flag { "true" } else { "false" }),
+            Value::Null => text.push_str("null"),
+        }
+    }
+
     fn kind(&self) -> &'static str {
         match &self.value {
             Value::Table(_) => "a table",

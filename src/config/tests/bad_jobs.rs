@@ -392,8 +392,8 @@ fn what_is_too_long_for_the_kernel_or_for_us_is_refused_with_the_limit() {
         fault.contains("jobs.a: found 1100011 bytes of arguments and env together, wanted at most 1048576 (1 MiB)"),
         "{fault}"
     );
-    let fault = job_fault(&format!("command = [{}]", format!("'{}',", word(100_000)).repeat(3)));
-    assert!(fault.contains("bytes, wanted at most 262144 (256 KiB)"), "{fault}");
+    let fault = job_fault(&format!("command = [{}]", format!("'{}',", word(100_000)).repeat(4)));
+    assert!(fault.contains("bytes, wanted at most 327680 (320 KiB)"), "{fault}");
 }
 
 #[test]

@@ -110,10 +110,10 @@ fn a_line_too_deep_or_too_long_is_refused_with_the_limit() {
     let deep =
         format!(r#"{{"shell": "true", "env": {}{}}}"#, "[".repeat(10_000), "]".repeat(10_000));
     assert!(line(&deep).unwrap_err()[0].contains("nested deeper than 64"));
-    let long = format!(r#"{{"shell": "{}"}}"#, "x".repeat(256 * 1024));
-    assert!(line(&long).unwrap_err()[0].contains("wanted at most 262144 (256 KiB)"));
-    let value = json!({"http": {"url": "http://h/", "body": "x".repeat(256 * 1024)}});
-    assert!(job_from_value(&value, &host()).unwrap_err()[0].message.contains("256 KiB"));
+    let long = format!(r#"{{"shell": "{}"}}"#, "x".repeat(320 * 1024));
+    assert!(line(&long).unwrap_err()[0].contains("wanted at most 327680 (320 KiB)"));
+    let value = json!({"http": {"url": "http://h/", "body": "x".repeat(320 * 1024)}});
+    assert!(job_from_value(&value, &host()).unwrap_err()[0].message.contains("320 KiB"));
 }
 
 #[test]

@@ -1,9 +1,12 @@
-//! The action of a job, and its `done_check`. Both are a process or an HTTP request.
+//! The action of a job, and its `done_check`: a process or an HTTP request. A job may also hand its
+//! runs to workers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The action of an attempt: a program, a shell line or an HTTP request.
+use crate::domain::name::names::HandlerName;
+
+/// The action of an attempt: a program, a shell line, an HTTP request, or the work of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Runs a program with arguments, without a shell. The name of the program is not empty, and no
@@ -14,6 +17,9 @@ pub enum Action {
     Shell(String),
     /// Makes an HTTP request.
     Http(HttpRequest),
+    /// Hands the run to a worker: a program that asks for runs of this handler. No node executes
+    /// the run.
+    Handler(HandlerCall),
 }
 
 impl Action {
@@ -25,12 +31,27 @@ impl Action {
                 conceal(&mut request.body);
             }
         }
+        if let Self::Handler(call) = self {
+            call.payload = format!("\"{HIDDEN}\"");
+        }
     }
 }
 
+/// The text in place of a value that may be secret.
+const HIDDEN: &str = "(hidden)";
+
 /// Replaces a value that may be secret.
 pub(super) fn conceal(text: &mut String) {
-    "(hidden)".clone_into(text);
+    HIDDEN.clone_into(text);
+}
+
+/// The work that a job hands to workers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HandlerCall {
+    /// The name of the work. A worker names the handlers of which it takes runs.
+    pub handler: HandlerName,
+    /// The input of the work: a JSON text without spaces between its values. At most 256 KiB.
+    pub payload: String,
 }
 
 /// The request of an `http` job.
@@ -78,7 +99,15 @@ impl Action {
     pub fn starts_process(&self) -> bool {
         match self {
             Self::Command(_) | Self::Shell(_) => true,
-            Self::Http(_) => false,
+            Self::Http(_) | Self::Handler(_) => false,
+        }
+    }
+
+    /// Returns the handler whose workers do the work. Returns `None` if nodes do the work.
+    pub fn handler(&self) -> Option<&HandlerName> {
+        match self {
+            Self::Handler(call) => Some(&call.handler),
+            Self::Command(_) | Self::Shell(_) | Self::Http(_) => None,
         }
     }
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::action::conceal;
-pub use super::action::{Action, AskedOn, DoneCheck, HttpRequest};
+pub use super::action::{Action, AskedOn, DoneCheck, HandlerCall, HttpRequest};
 use super::env_file::EnvFile;
 use super::node_choice::{EACH_NODE, NodeChoice};
 use super::process_rules::{ProcessRules, Started};
@@ -37,7 +37,7 @@ pub struct JobSpec {
     pub tz: Option<ZoneName>,
     /// The rule for daylight saving changes in the zone of the job.
     pub dst: ClockChanges,
-    /// The action of an attempt: a process or an HTTP request.
+    /// The action of an attempt: a process, an HTTP request, or the work of a worker.
     pub action: Action,
     /// The queue of the job's runs.
     pub queue: QueueName,
@@ -330,7 +330,11 @@ impl JobSpec {
 
     /// Returns the lane that the job's runs would have if the job were in the queue `queue`.
     pub fn lane_in(&self, queue: QueueName) -> Lane {
-        let lane = Lane::new(queue, self.priority, self.requires.clone()).on(&self.on);
+        let handler = self.action.handler().map(Label::of_handler);
+        let requires = self.requires.iter().cloned().chain(handler).collect();
+        let lane = Lane::new(queue, self.priority, requires);
+        // A worker runs on no node, so nodes of `[defaults]` mean the other jobs.
+        let lane = if self.action.handler().is_some() { lane } else { lane.on(&self.on) };
         match first_gate(self) {
             Some(first) => lane.shard_for(&first),
             None => lane,

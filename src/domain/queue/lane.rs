@@ -15,7 +15,7 @@ use std::str::FromStr;
 
 use super::gate::Gate;
 use crate::domain::job::node_choice::{MAX_NODES, NodeChoice};
-use crate::domain::name::names::{IdError, Label, NodeName, QueueName};
+use crate::domain::name::names::{HandlerName, IdError, Label, NodeName, QueueName};
 
 /// The maximum number of labels of a job or of a node.
 pub const MAX_LABELS: usize = 8;
@@ -155,6 +155,12 @@ impl Lane {
         &self.requires
     }
 
+    /// Returns the handler whose workers take runs from this lane. Returns `None` for a lane of
+    /// nodes.
+    pub fn handler(&self) -> Option<HandlerName> {
+        self.requires.iter().find_map(Label::handler)
+    }
+
     /// Returns the nodes that may take runs from this lane. An empty set means any node.
     pub fn nodes(&self) -> &BTreeSet<NodeName> {
         &self.on
@@ -222,7 +228,8 @@ fn parse(text: &str) -> Option<Lane> {
     let priority =
         priority.map_or(Some(Priority::default()), |number| Priority::new(number.parse().ok()?))?;
     let (requires, on) = (listed::<Label>(labels.as_deref())?, listed(nodes.as_deref())?);
-    (requires.len() <= MAX_LABELS && on.len() <= MAX_NODES)
+    let handlers = requires.iter().filter(|label| label.handler().is_some()).count();
+    (handlers <= 1 && requires.len() - handlers <= MAX_LABELS && on.len() <= MAX_NODES)
         .then(|| Some(Lane::of(queue.parse().ok()?, priority, shard, requires, on)))?
 }
 
@@ -246,6 +253,7 @@ mod tests {
             "@host",
             "q~0",
             "q!-1~15+gpu",
+            "q+gpu,handler:send-mail",
         ] {
             let lane: Lane = text.parse().unwrap();
             assert_eq!(
@@ -260,7 +268,7 @@ mod tests {
         let many = format!("q+{}", (0..9).map(|n| format!("l{n}")).collect::<Vec<_>>().join(","));
         for bad in [
             "", "!5", "+gpu", "q!", "q!0", "q!+5", "q!05", "q!11", "q!x", "q+", "q+b,a", "q+a,a",
-            "q+a,", "q+A", "q+a!5", "q~", "q~16", "q~07", "q~1!5", "q+a~1", &many,
+            "q+a,", "q+A", "q+a!5", "q~", "q~16", "q~07", "q~1!5", "q+a~1", "q+handler:a,handler:b", "q+handler:", &many,
         ] {
             assert!(bad.parse::<Lane>().is_err(), "{bad:?} was taken");
         }

@@ -1,18 +1,38 @@
-//! The lanes that a node serves: the lanes of its queues for which the node has all labels.
+//! The lanes that a node or a worker serves: the lanes of its queues for which it has all labels.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use super::lane::Lane;
-use crate::domain::name::names::{Label, NodeName, QueueName};
+use crate::domain::name::names::{HandlerName, Label, NodeName, QueueName};
 
-/// The queues that a node serves, and the labels of the node.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// The queues that a node or a worker serves, and its labels.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Serving {
-    /// The queues that the node serves. `None` means all queues.
+    /// The queues that are served. `None` means all queues.
     pub queues: Option<BTreeSet<QueueName>>,
-    /// The labels of the node.
+    /// The labels of the node or of the worker.
     pub labels: BTreeSet<Label>,
+    /// The handlers of a worker. `None` for a node, which serves no lane of a handler.
+    pub handlers: Option<HandlerChoice>,
+}
+
+/// The handlers of which a worker takes runs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HandlerChoice {
+    /// The worker takes runs of any handler.
+    Any,
+    /// The worker takes only runs of these handlers.
+    Only(BTreeSet<HandlerName>),
+}
+
+impl HandlerChoice {
+    fn has(&self, handler: &HandlerName) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Only(handlers) => handlers.contains(handler),
+        }
+    }
 }
 
 impl Serving {
@@ -22,9 +42,19 @@ impl Serving {
         queue.is_of_host() || self.queues.as_ref().is_none_or(|queues| queues.contains(queue))
     }
 
-    /// Returns true if the node serves the queue of `lane` and has all labels of the lane.
+    /// Returns true if the queue of `lane` is served, and all labels of the lane are there. A worker
+    /// takes only lanes of its handlers, and a node only the other lanes.
     pub fn takes(&self, lane: &Lane) -> bool {
-        self.takes_queue(lane.queue()) && lane.is_open_to(&self.labels)
+        self.takes_queue(lane.queue())
+            && match (&self.handlers, lane.handler()) {
+                (None, None) => lane.is_open_to(&self.labels),
+                (Some(choice), Some(handler)) => {
+                    let labels = self.labels.iter().cloned();
+                    let labels = labels.chain([Label::of_handler(&handler)]).collect();
+                    choice.has(&handler) && lane.is_open_to(&labels)
+                }
+                _ => false,
+            }
     }
 }
 
@@ -37,16 +67,22 @@ pub enum Unserved {
     Labels(BTreeSet<Label>),
     /// None of these nodes is running and serves the queue.
     Nodes(BTreeSet<NodeName>),
+    /// No worker asks for runs of this handler in this queue, with the labels of the job.
+    Handler(HandlerName, QueueName),
 }
 
 impl Unserved {
-    /// Returns the reason why no running node serves `lane`. Returns `None` if a node serves the
-    /// lane, if no node is running, or for the lane of a host.
+    /// Returns the reason why no running node, or no worker, serves `lane`. Returns `None` if the
+    /// lane is served, if no node is running, or for the lane of a host.
     pub fn of(lane: &Lane, running: &[Serving]) -> Option<Self> {
         if running.is_empty() || lane.is_of_host() || running.iter().any(|node| node.takes(lane)) {
             return None;
         }
-        let mut serving = running.iter().filter(|node| node.takes_queue(lane.queue())).peekable();
+        if let Some(handler) = lane.handler() {
+            return Some(Self::Handler(handler, lane.queue().clone()));
+        }
+        let nodes = running.iter().filter(|serving| serving.handlers.is_none());
+        let mut serving = nodes.filter(|node| node.takes_queue(lane.queue())).peekable();
         Some(if serving.peek().is_none() {
             Self::Queue(lane.queue().clone())
         } else if serving.any(|node| lane.is_for_node(&node.labels)) {
@@ -61,6 +97,9 @@ impl fmt::Display for Unserved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Queue(queue) => write!(f, "no running node serves queue {queue}"),
+            Self::Handler(handler, queue) => {
+                write!(f, "no worker asks for runs of handler {handler} in queue {queue}")
+            }
             Self::Labels(labels) => {
                 let labels: Vec<&str> = labels.iter().map(Label::as_str).collect();
                 let noun = if labels.len() == 1 { "label" } else { "labels" };
@@ -94,6 +133,7 @@ mod tests {
             queues: queues
                 .map(|all| all.split_whitespace().map(|queue| queue.parse().unwrap()).collect()),
             labels: labels.split_whitespace().map(|label| label.parse().unwrap()).collect(),
+            handlers: None,
         }
     }
 

@@ -41,11 +41,14 @@ pub enum Code {
 
 impl Code {
     /// Returns the code of a failed attempt of `action`. Returns `None` for a request without a
-    /// complete answer, or for a process that could not start.
+    /// complete answer, for a process that could not start, or for the work of a worker.
     pub fn of(action: &Action, outcome: &AttemptOutcome) -> Option<Self> {
         if let Action::Http(request) = action {
             let status = outcome.http_status.filter(|status| !request.expects(*status))?;
             return (outcome.ending == Ending::Failed).then_some(Self::Status(status));
+        }
+        if action.handler().is_some() {
+            return None;
         }
         if outcome.ending == Ending::TimedOut {
             return Some(Self::TimeOut);

@@ -79,7 +79,7 @@ fn is_clear_no(question: &Action, outcome: &AttemptOutcome) -> bool {
         Action::Http(request) => outcome
             .http_status
             .is_some_and(|status| matches!(status, 404 | 410) && !request.expects(status)),
-        Action::Command(_) | Action::Shell(_) => outcome.exit_code == Some(1),
+        Action::Command(_) | Action::Shell(_) | Action::Handler(_) => outcome.exit_code == Some(1),
     }
 }
 

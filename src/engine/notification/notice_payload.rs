@@ -82,7 +82,7 @@ pub(crate) async fn notice_facts_of(
     };
     let body = match attempt.action {
         Action::Http(_) => payload.body(&attempt.run).to_string(),
-        Action::Command(_) | Action::Shell(_) => String::new(),
+        Action::Command(_) | Action::Shell(_) | Action::Handler(_) => String::new(),
     };
     attempt.notice_facts =
         NoticeFacts { variables: payload.variables().into_iter().collect(), body, ping: None };

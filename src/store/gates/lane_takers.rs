@@ -64,5 +64,6 @@ fn serving(record: Option<&Value>) -> Serving {
     Serving {
         queues: Some(names(&text(0))).filter(|queues: &BTreeSet<_>| !queues.is_empty()),
         labels: names(&text(1)),
+        handlers: None,
     }
 }

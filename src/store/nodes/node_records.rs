@@ -327,6 +327,7 @@ impl Store {
                     queues: Some(names(&text("queues")))
                         .filter(|queues: &BTreeSet<_>| !queues.is_empty()),
                     labels: names(&text("labels")),
+                    handlers: None,
                 },
                 limits: Some(kinds_in(&text("limits"))).filter(|kinds| !kinds.is_empty()),
                 limits_why: text("limits_why"),

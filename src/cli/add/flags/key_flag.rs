@@ -59,6 +59,8 @@ pub(crate) enum ValueForm {
     Fold,
     /// A text, or `@FILE` for the content of a file.
     Content,
+    /// A JSON value, or `@FILE` for the content of a file.
+    Json,
     /// `NAME:VALUE`; the flag may be given several times.
     Headers,
     /// `NAME=VALUE`; the flag may be given several times.
@@ -113,6 +115,7 @@ impl KeyFlag {
             ValueForm::Text
             | ValueForm::Time
             | ValueForm::Content
+            | ValueForm::Json
             | ValueForm::Notice
             | ValueForm::UniqueKey(_)
             | ValueForm::Command => arg,
@@ -176,6 +179,7 @@ impl KeyFlag {
             | ValueForm::Duration
             | ValueForm::Time
             | ValueForm::Content
+            | ValueForm::Json
             | ValueForm::Notice
             | ValueForm::UniqueKey(_) => matches.get_one::<String>(name).map(|text| json!(text)),
         }

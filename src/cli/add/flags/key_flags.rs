@@ -6,7 +6,7 @@
 
 use super::key_flag::KeyFlag;
 use super::key_flag::ValueForm::{
-    Codes, Command, Content, Count, Duration, Files, Fold, Headers, List, Notice, Processors,
+    Codes, Command, Content, Count, Duration, Files, Fold, Headers, Json, List, Notice, Processors,
     Switch, Text, Texts, Time, Times, UniqueKey, Variables, Whole,
 };
 
@@ -104,6 +104,10 @@ pub(crate) const KEY_FLAGS: &[KeyFlag] = flags! {
         "shell" => "shell", Text, "LINE";
         /// Send a request to this URL
         "http" => "http.url", Text, "URL";
+        /// Hand the runs to workers of this handler
+        "handler" => "handler", Text, "NAME";
+        /// Input of the work of a worker: a JSON value, or @ and a file with one [default: null]
+        "payload" => "payload", Json, "JSON|@FILE", with "handler";
         /// Method of the request [default: GET, or POST with --body]
         "method" => "http.method", Text, "METHOD";
         /// Header field of the request, NAME:VALUE; may be given several times

@@ -80,6 +80,14 @@ fn is_queue_name(text: &str) -> bool {
     is_name(text.strip_prefix('@').unwrap_or(text)) || text == NOTICES || text == EACH_NODE
 }
 
+/// The text before the name of a handler in the label that stands for the handler.
+const OF_HANDLER: &str = "handler:";
+
+/// Returns true for a valid label: a plain name, or the name of a handler behind `handler:`.
+fn is_label(text: &str) -> bool {
+    is_name(text.strip_prefix(OF_HANDLER).unwrap_or(text))
+}
+
 /// Returns true for a valid name of a job: a plain name, the name of an instance on a node, or the
 /// name of a hidden job whose runs are notices.
 fn is_job_name(text: &str) -> bool {
@@ -157,9 +165,15 @@ name_type!(
 
 name_type!(
     /// The name of a label: a property of a node that a job may require. It has the form of a job
-    /// name.
+    /// name. A label with `handler:` before its name stands for a handler, and only workers have it.
     Label,
     "label",
+    is_label
+);
+name_type!(
+    /// The name of a handler, in the form of a job name: the kind of work that a worker does.
+    HandlerName,
+    "handler",
     is_name
 );
 
@@ -253,6 +267,24 @@ impl Label {
     /// Returns the label that each node has: the name of the node.
     pub fn of_node(node: &NodeName) -> Self {
         Self(node.0.clone())
+    }
+
+    /// Returns the label that stands for a handler. Only workers have it.
+    pub fn of_handler(handler: &HandlerName) -> Self {
+        Self(format!("{OF_HANDLER}{handler}"))
+    }
+
+    /// Returns the handler for which this label stands. Returns `None` for a label of nodes.
+    pub fn handler(&self) -> Option<HandlerName> {
+        self.0.strip_prefix(OF_HANDLER).map(|name| HandlerName(name.to_owned()))
+    }
+
+    /// Returns the label if users may give it to nodes and jobs, else an error.
+    pub fn for_people(self) -> Result<Self, IdError> {
+        match self.handler() {
+            Some(_) => Err(IdError::Name { kind: "label", found: shortened(&self.0) }),
+            None => Ok(self),
+        }
     }
 }
 

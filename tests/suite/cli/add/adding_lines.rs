@@ -147,7 +147,7 @@ fn a_taken_name_is_replaced_or_left_as_asked() {
 #[test]
 fn a_line_that_is_too_long_or_too_deep_or_no_text_is_refused_and_the_rest_goes_in() {
     let bench = Bench::start();
-    let mut input = format!("{{\"shell\": \"{}\"}}\n", "x".repeat(300 * 1024)).into_bytes();
+    let mut input = format!("{{\"shell\": \"{}\"}}\n", "x".repeat(400 * 1024)).into_bytes();
     input.extend(
         format!("{{\"shell\": {}1{}}}\n", "[".repeat(10_000), "]".repeat(10_000)).into_bytes(),
     );
@@ -155,7 +155,7 @@ fn a_line_that_is_too_long_or_too_deep_or_no_text_is_refused_and_the_rest_goes_i
     input.extend(b"{\"shell\": \"\xff\"}\n{\"name\": \"last\", \"shell\": \"x\"}\n");
     let finished = bench.ctl.run_with_input(&["add", "--stdin"], &input);
     assert_eq!((finished.code, finished.stdout.as_str()), (1, "last\n"));
-    for (number, word) in [(1, "256 KiB"), (2, "deeper than 64"), (3, "128 KiB"), (4, "UTF-8")] {
+    for (number, word) in [(1, "320 KiB"), (2, "deeper than 64"), (3, "128 KiB"), (4, "UTF-8")] {
         let line = finished
             .stderr
             .lines()
