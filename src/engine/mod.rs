@@ -15,6 +15,7 @@
 //!   Redis' clock.
 //! - [`traces`] sends the spans of runs to an OpenTelemetry collector.
 //! - [`explanation`] reads the facts for `explain`.
+//! - [`workers`] hands runs to workers, and records what they report.
 //!
 //! `node.rs` starts and stops a node, and `node_parts.rs` gives each loop the handles that it uses.
 //! `node_context.rs` has the handles that every loop uses. `wakeups.rs` wakes the loops after a
@@ -37,6 +38,7 @@ mod status;
 mod traces;
 mod waiting_entries;
 mod wakeups;
+mod workers;
 
 pub use dispatch::definition::{Definition, DefinitionError};
 pub use maintenance::presence::{GONE_AFTER, Naming, PresenceError, announce};
@@ -48,3 +50,7 @@ pub use settings::{EngineSettings, HostFacts, ServingChoice};
 pub use status::node_counters::{NodeCounts, QueueCounts};
 pub use status::node_figures::NodeFigures;
 pub use status::node_status::{NodeStatus, StatusView};
+pub use workers::run_report::{Report, ReportReply, ReportedRun, RunToken};
+pub use workers::worker_ask::{HandedRun, WorkerAsk};
+pub use workers::worker_desk::{AskError, WorkerAnswer, WorkerDesk};
+pub use workers::worker_reports::WorkerReports;

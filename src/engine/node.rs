@@ -27,6 +27,8 @@ use super::settings::EngineSettings;
 use super::status::node_status::StatusView;
 use super::status::note_writer;
 use super::traces::LAST_SPANS;
+use super::workers::worker_claims;
+use super::workers::worker_desk::WorkerDesk;
 use crate::config::Config;
 use crate::domain::time::zone::Zone;
 use crate::executor::{Execute, StopReason};
@@ -48,6 +50,7 @@ pub struct Engine {
     parts: NodeParts,
     executors: Arc<dyn Execute>,
     reaper: Arc<Reaper>,
+    workers: WorkerDesk,
     /// The token that stops the loops that claim and plan runs.
     intake: CancellationToken,
     /// The token that stops the loops that running jobs depend on, such as the renewal of leases.
@@ -78,14 +81,18 @@ impl Engine {
             (Arc::new(parts.ticker(executors.clone(), abandoned.clone())), intake.clone());
         let ticker =
             tokio::spawn(go_on("ticker", move || ticker::run(ticker.clone(), until.clone())));
+        let (worker_claims, workers) = parts.workers(abandoned.clone());
         let reaper = Arc::new(parts.reaper(abandoned));
         // These loops may stop at any moment, because each of their steps is one script in Redis.
         let until_stop = Loops { tasks: &tasks, stop: &intake };
         until_stop.spawn("reaper", reaper.clone(), reaper::run);
         parts.spawn_intake(&until_stop, host_zone);
-        parts.spawn_upkeep(&Loops { tasks: &tasks, stop: &upkeep }, executors.clone());
+        let until_end = Loops { tasks: &tasks, stop: &upkeep };
+        // At a stop this loop answers the workers that wait, so that they ask another node.
+        until_end.spawn("worker claims", worker_claims, worker_claims::run);
+        parts.spawn_upkeep(&until_end, executors.clone());
         tasks.close();
-        Self { parts, executors, reaper, intake, upkeep, ticker, tasks }
+        Self { parts, executors, reaper, workers, intake, upkeep, ticker, tasks }
     }
 
     /// Applies a compiled jobs file: uses its queue settings from now on, and writes its jobs to
@@ -127,6 +134,11 @@ impl Engine {
             slots: self.parts.slots.clone(),
             executors: self.executors.clone(),
         }
+    }
+
+    /// Returns the place where workers ask this node for runs.
+    pub fn worker_desk(&self) -> WorkerDesk {
+        self.workers.clone()
     }
 
     /// Returns the longest possible duration of a stop that begins now, up to the end of the loops.

@@ -7,6 +7,7 @@ use super::status::node_counters::NodeCounters;
 use super::status::outage_log::OutageLog;
 use super::traces::Traces;
 use super::wakeups::Wakeups;
+use super::workers::asking_workers::AskingWorkers;
 use crate::store::Store;
 
 /// The handles that every loop of a node uses. `node_parts.rs` gives a loop its other handles.
@@ -18,6 +19,8 @@ pub(crate) struct NodeContext {
     /// The counters for monitoring.
     pub(crate) counters: NodeCounters,
     pub(crate) traces: Traces,
+    /// The workers that ask this node for runs.
+    pub(crate) asking: AskingWorkers,
     phase: Mutex<Phase>,
 }
 
@@ -54,6 +57,7 @@ impl NodeContext {
             wakeups: Wakeups::default(),
             counters: NodeCounters::default(),
             traces,
+            asking: AskingWorkers::default(),
             phase: Mutex::default(),
         }
     }
@@ -65,5 +69,6 @@ impl NodeContext {
     pub(crate) fn enter(&self, phase: Phase) {
         *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = phase;
         self.wakeups.presence.notify_one();
+        self.wakeups.note_worker_news();
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::chains::chain_planter;
 use super::dispatch::abandoned_claims::AbandonedClaims;
+use super::dispatch::claimer::Claimer;
 use super::dispatch::definitions::ZoneReadings;
 use super::dispatch::node_limits::NodeLimits;
 use super::dispatch::nudges;
@@ -46,6 +47,9 @@ use super::settings::EngineSettings;
 use super::status::node_health::NodeHealth;
 use super::status::note_writer;
 use super::status::note_writer::NoteWriter;
+use super::workers::worker_claims::{ClaimedRuns, WorkerClaims};
+use super::workers::worker_desk::WorkerDesk;
+use super::workers::worker_reports::WorkerReports;
 use crate::config::{Config, ServingConfig};
 use crate::domain::name::names::QueueName;
 use crate::domain::queue::lane_serving::Serving;
@@ -145,6 +149,32 @@ impl NodeParts {
             zone_readings: self.zone_readings.clone(),
             runner: Arc::new(runner),
         }
+    }
+
+    /// Returns the claims for workers, and the place where workers ask and report.
+    pub(super) fn workers(
+        &self,
+        abandoned: Arc<AbandonedClaims>,
+    ) -> (Arc<WorkerClaims>, WorkerDesk) {
+        let claimer = Claimer::new(
+            self.node.clone(),
+            self.loss_watch.clone(),
+            abandoned,
+            self.health.clone(),
+            self.zone_readings.clone(),
+            Arc::<ClaimedRuns>::default(),
+        );
+        let (node, slots, watch) = (&self.node, &self.slots, &self.loss_watch);
+        let claims =
+            Arc::new(WorkerClaims::new(node.clone(), slots.clone(), watch.clone(), claimer));
+        let reports = Arc::new(WorkerReports {
+            node: node.clone(),
+            claims: claims.clone(),
+            ends: Arc::new(EndRecorder::new(node.clone())),
+            loss_watch: watch.clone(),
+            retention: self.retention.clone(),
+        });
+        (claims.clone(), WorkerDesk::new(node.clone(), claims, reports))
     }
 
     fn presence(&self, executors: Arc<dyn Execute>) -> Presence {

@@ -18,6 +18,8 @@ pub(crate) struct Wakeups {
     /// Sent when a run was planned for an earlier time than the next known run, or when a slot was
     /// freed.
     pub(crate) ticker: Arc<Notify>,
+    /// Sent when a worker asks for runs, and by `note_worker_news`.
+    pub(crate) worker_claims: Notify,
     /// Sent when a notice waits to be added to the due set.
     pub(crate) notice_planter: Notify,
     /// Sent when a run ended for which children of its job wait.
@@ -39,6 +41,7 @@ pub(crate) struct Wakeups {
     /// Sent when the phase of the node or the state of its configuration changed.
     pub(crate) presence: Notify,
     last: Mutex<Option<PollTrace>>,
+    worker_news: AtomicU64,
     changes: AtomicU64,
     job_changes: AtomicU64,
 }
@@ -59,6 +62,7 @@ impl Wakeups {
         };
         if !is_unchanged {
             self.changes.fetch_add(1, Ordering::Relaxed);
+            self.note_worker_news();
         }
         for change in changes {
             match change {
@@ -78,6 +82,17 @@ impl Wakeups {
                 Change::Due | Change::Lanes | Change::Pools | Change::Files => {}
             }
         }
+    }
+
+    /// Records that a run, a lane or a queue that workers serve may have changed.
+    pub(crate) fn note_worker_news(&self) {
+        self.worker_news.fetch_add(1, Ordering::Relaxed);
+        self.worker_claims.notify_one();
+    }
+
+    /// Returns a number that grows with each call of `note_worker_news`.
+    pub(crate) fn worker_news(&self) -> u64 {
+        self.worker_news.load(Ordering::Relaxed)
     }
 
     /// Returns a number that grows with each poll that found a change of the data in Redis.

@@ -77,6 +77,28 @@ impl Store {
         }
     }
 
+    /// Returns the ids of the runs that an earlier claim of a worker with this id wanted to claim,
+    /// with spaces between them. Returns None if no such claim is known.
+    pub async fn read_worker_claim(&self, id: &str) -> Result<Option<String>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("GET").arg(self.keys.answer(id));
+        let answer = self.link.query(&mut pipeline).await?;
+        Ok(answer.first().filter(|found| **found != Value::Nil).and_then(text_of))
+    }
+
+    /// Stores the ids of the runs that the claim `id` of a worker is about to claim, for the length
+    /// of their leases. So the same claim finds these runs if its answer was lost.
+    pub async fn note_worker_claim(
+        &self,
+        id: &str,
+        runs: &str,
+        lease: Duration,
+    ) -> Result<(), StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("SET").arg(self.keys.answer(id)).arg(runs).arg("PX").arg(millis(lease));
+        self.link.query(&mut pipeline).await.map(drop)
+    }
+
     /// Marks the link whose code has the SHA-256 `hash` as used. Returns false if the link was used
     /// before, on any node.
     pub async fn use_link(&self, hash: &str) -> Result<bool, StoreError> {

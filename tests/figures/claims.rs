@@ -112,7 +112,7 @@ impl Form {
 
     fn call(&mut self, number: usize) {
         let lease = Duration::from_secs(60);
-        let claimant = Claimant { node: "n1".parse().unwrap(), incarnation: "i".to_owned(), lease };
+        let claimant = Claimant { holder: "n1".to_owned(), incarnation: "i".to_owned(), lease };
         let (orders, token, lane) =
             (&self.calls[number], format!("t{number}"), Lane::default_lane());
         let mut connection = self.redis.connection();

@@ -222,7 +222,7 @@ pub(crate) async fn standings_with_nodes(
             untaken,
             oldest_wanted,
             at_limit: limits_of(&name, &nodes, now),
-            nodes: serving.iter().filter(|node: &&Serving| node.takes_queue(&name)).count() as u64,
+            nodes: nodes_of(&serving, &name),
             name,
             record,
             depth,
@@ -259,6 +259,12 @@ fn state<'p>(
     } else {
         "open"
     }
+}
+
+/// Returns the number of nodes in `serving` that serve `queue`. Workers do not count.
+fn nodes_of(serving: &[Serving], queue: &QueueName) -> u64 {
+    let nodes = serving.iter().filter(|serving| serving.handlers.is_none());
+    nodes.filter(|node| node.takes_queue(queue)).count() as u64
 }
 
 fn untaken_json(why: &Unserved, runs: u64) -> Value {

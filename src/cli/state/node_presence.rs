@@ -14,7 +14,7 @@ pub(crate) fn is_present(node: &NodeRecord, now: UnixMillis) -> bool {
 
 /// Returns the queues and labels that each present node serves.
 pub(crate) fn serving(nodes: &[NodeRecord], now: UnixMillis) -> Vec<Serving> {
-    nodes.iter().filter(|node| is_present(node, now)).map(|node| node.serving.clone()).collect()
+    nodes.iter().filter(|node| is_present(node, now)).flat_map(NodeRecord::servings).collect()
 }
 
 /// Prints a warning if no schedd runs, unless `--quiet` is given. A failed read is ignored, because

@@ -34,8 +34,12 @@ pub(crate) async fn run(node: Arc<NodeContext>) {
                         "pools" => {
                             node.wakeups.presence.notify_one();
                             node.wakeups.ticker.notify_one();
+                            node.wakeups.note_worker_news();
                         }
-                        _ => node.wakeups.ticker.notify_one(),
+                        _ => {
+                            node.wakeups.ticker.notify_one();
+                            node.wakeups.note_worker_news();
+                        }
                     }
                 }
             }

@@ -181,6 +181,11 @@ impl Slots {
         }
     }
 
+    /// Returns the lanes of handlers, from which workers take runs.
+    pub(crate) fn lanes_of_workers(&self) -> Vec<Lane> {
+        self.lock().lanes.iter().filter(|lane| lane.handler().is_some()).cloned().collect()
+    }
+
     /// Records that queues and lanes have been read from Redis, except any that are unreadable.
     pub(crate) fn note_learnt(&self) {
         if !std::mem::replace(&mut self.lock().has_learnt, true) {

@@ -91,10 +91,12 @@ pub(crate) async fn run(ticker: Arc<Ticker>, stop: CancellationToken) {
     let mut parts = DispatchParts {
         dispatcher: Dispatcher::default(),
         claimer: Claimer::new(
-            ticker.runner.clone(),
+            ticker.node.clone(),
+            ticker.runner.loss_watch.clone(),
             abandoned,
             health.clone(),
             ticker.zone_readings.clone(),
+            ticker.runner.clone(),
         ),
         search: LaneSearch { node: ticker.node.clone(), health },
         gatekeeper: Gatekeeper::default(),

@@ -25,17 +25,17 @@ use crate::store::{Claim, FinishReply, RunRecord, Verdict};
 const HISTORY_SLACK: usize = 50;
 
 /// An attempt whose end Redis has answered, with the handles that the steps after the end use.
-pub(super) struct EndedAttempt<'a> {
-    pub(super) node: &'a NodeContext,
-    pub(super) definition: &'a Definition,
-    pub(super) journal: &'a Journal,
-    pub(super) retention: &'a Retention,
-    pub(super) claim: &'a Claim,
-    pub(super) decision: &'a AttemptVerdict,
-    pub(super) outcome: &'a AttemptOutcome,
-    pub(super) end: AttemptEnd,
+pub(in crate::engine) struct EndedAttempt<'a> {
+    pub(in crate::engine) node: &'a NodeContext,
+    pub(in crate::engine) definition: &'a Definition,
+    pub(in crate::engine) journal: &'a Journal,
+    pub(in crate::engine) retention: &'a Retention,
+    pub(in crate::engine) claim: &'a Claim,
+    pub(in crate::engine) decision: &'a AttemptVerdict,
+    pub(in crate::engine) outcome: &'a AttemptOutcome,
+    pub(in crate::engine) end: AttemptEnd,
     /// The answer of Redis to the end of the attempt.
-    pub(super) reply: &'a FinishReply,
+    pub(in crate::engine) reply: &'a FinishReply,
 }
 
 /// A step after the end of an attempt.
@@ -53,7 +53,7 @@ const STEPS: [AfterEnd; 7] = [
 ];
 
 /// Takes all `STEPS` after the end of an attempt, in their order.
-pub(super) async fn run_steps(run: &EndedAttempt<'_>) {
+pub(in crate::engine) async fn run_steps(run: &EndedAttempt<'_>) {
     for step in STEPS {
         step(run).await;
     }

@@ -45,7 +45,7 @@ impl EndRecorder {
 
     /// Records the end of an attempt. `facts` are fields of the run's record. `past` is the attempt
     /// as JSON, which Redis keeps if a later attempt overwrites these fields.
-    pub(super) async fn record(
+    pub(in crate::engine) async fn record(
         self: &Arc<Self>,
         claim: &Claim,
         decision: &AttemptVerdict,

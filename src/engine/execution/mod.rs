@@ -1,6 +1,6 @@
 //! Execution, from the claim to the end of a run: the attempt, its lease and its verdict.
 
-mod after_end;
+pub(super) mod after_end;
 pub(crate) mod done_check;
 pub(crate) mod earlier_output;
 pub(crate) mod end_recorder;

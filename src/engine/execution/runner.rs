@@ -24,6 +24,7 @@ use super::verdict;
 use super::verdict::AttemptVerdict;
 use crate::domain::job::job_spec::Delivery;
 use crate::domain::run::run_state::{AttemptOutcome, Ending};
+use crate::engine::dispatch::claimer::StartClaimed;
 use crate::engine::dispatch::definition::Definition;
 use crate::engine::dispatch::slots::Slots;
 use crate::engine::maintenance::retained_bounds::Retention;
@@ -61,10 +62,10 @@ pub(crate) struct Runner {
     pub(crate) retention: Arc<Retention>,
 }
 
-impl Runner {
-    /// Executes the run of `claim` in a separate task. The claim was sent to Redis at `sent`.
-    pub(crate) fn start(
-        self: &Arc<Self>,
+impl StartClaimed for Runner {
+    /// Executes the run of `claim` in a separate task.
+    fn start_claimed(
+        self: Arc<Self>,
         definition: Arc<Definition>,
         claim: Claim,
         sent: BootInstant,
@@ -76,7 +77,7 @@ impl Runner {
         let (handle, control) =
             self.leases.hold(lease.clone(), deadline, definition.spec.kill_grace, slot);
         let span = tracing::info_span!("run", job = %claim.run.job(), run = %claim.run, attempt = claim.attempt, fence = claim.fence.as_u64());
-        let claimed = ClaimedAttempt { runner: self.clone(), definition, claim, lease, sent };
+        let claimed = ClaimedAttempt { runner: self, definition, claim, lease, sent };
         tokio::spawn(claimed.run(control, handle).instrument(span));
     }
 }
@@ -296,7 +297,8 @@ impl ClaimedAttempt {
     }
 }
 
-fn start_mark(claim: &Claim) -> ClaimedRun {
+/// Returns the line of the journal for the start of a run.
+pub(crate) fn start_mark(claim: &Claim) -> ClaimedRun {
     ClaimedRun {
         run: claim.run.to_string(),
         queue: claim.lane.as_str().to_owned(),
@@ -366,6 +368,17 @@ async fn write_output(
     output: &OutputBuffer,
     written: &mut u64,
 ) -> Result<(), StoreError> {
+    write_output_of(&runner.node, &runner.retention, claim, output, written).await
+}
+
+/// Writes the output of any attempt to Redis if it is newer than revision `written`.
+pub(crate) async fn write_output_of(
+    node: &NodeContext,
+    retention: &Retention,
+    claim: &Claim,
+    output: &OutputBuffer,
+    written: &mut u64,
+) -> Result<(), StoreError> {
     let revision = output.revision();
     if revision == *written {
         return Ok(());
@@ -378,13 +391,13 @@ async fn write_output(
     };
     snapshot.head.iter().for_each(|chunk| frames.push_head(stream(chunk.stream), &chunk.bytes));
     snapshot.tail.iter().for_each(|chunk| frames.push_tail(stream(chunk.stream), &chunk.bytes));
-    let kept = runner.node.store.write_output(claim, &frames).await;
+    let kept = node.store.write_output(claim, &frames).await;
     match &kept {
         Ok(bytes) => {
             *written = revision;
-            let most = runner.retention.bounds().output.keep_bytes_per_job;
+            let most = retention.bounds().output.keep_bytes_per_job;
             if bytes.is_some_and(|bytes| bytes > most + most / OUTPUT_SLACK) {
-                runner.retention.trim_soon(claim.run.job());
+                retention.trim_soon(claim.run.job());
             }
         }
         Err(error) => debug!("The output of the run was not stored: {error}."),

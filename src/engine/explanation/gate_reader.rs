@@ -10,7 +10,7 @@ use crate::domain::queue::group_rules::{GroupSettings, Shut, TurnRules};
 use crate::domain::queue::lane::Lane;
 use crate::domain::queue::lane_serving::{Serving, Unserved};
 use crate::domain::time::unix_millis::UnixMillis;
-use crate::store::{GroupStanding, LetIn, RunRecord, Store, StoreError};
+use crate::store::{GroupStanding, LetIn, NodeRecord, RunRecord, Store, StoreError};
 
 /// Returns the times until which the alternating group `group` lets no run in. One time comes from
 /// its gap (the pause after a run), the other from its turn timeout. `standing` is the present
@@ -139,7 +139,7 @@ impl Known<'_> {
 
     /// Returns the queues and labels that each running node serves.
     pub(super) fn serving(&self) -> Vec<Serving> {
-        self.nodes.iter().map(|node| node.serving.clone()).collect()
+        self.nodes.iter().flat_map(NodeRecord::servings).collect()
     }
 
     /// Returns true if the run has ended or has no record. Returns false for an unreadable record,

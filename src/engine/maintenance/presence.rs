@@ -106,6 +106,7 @@ pub async fn announce(
         running: 0,
         clock_offset_ms: None,
         serving: serving.clone(),
+        workers: BTreeSet::new(),
         at_limit: None,
         limits: None,
         limits_why: String::new(),
@@ -237,6 +238,7 @@ fn facts(presence: &Presence, clock_offset_ms: Option<i64>) -> BeatFacts {
         running: presence.leases.all().len(),
         clock_offset_ms,
         serving: presence.slots.serving(),
+        workers: presence.node.asking.workers(BootInstant::now()),
         at_limit: presence.limits.at_limit().map(|at_limit| (at_limit.why, at_limit.since)),
         limits: Some(limits),
         limits_why: presence.node.settings.no_cgroups.clone().unwrap_or_default(),
@@ -265,6 +267,7 @@ async fn learn(presence: &Presence) -> Result<(), StoreError> {
     store.note_lanes(&unknown).await?;
     lanes.extend(unknown);
     presence.slots.set_lanes(lanes);
+    presence.node.wakeups.note_worker_news();
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use crate::domain::explain::GONE_AFTER;
 use crate::domain::queue::lane::Lane;
 use crate::domain::queue::lane_serving::{Serving, Unserved};
 use crate::store::Store;
-use crate::store::nodes::node_records::names;
+use crate::store::nodes::node_records::{names, workers_in};
 use crate::store::server::reply::text_of;
 use crate::store::server::store_error::StoreError;
 
@@ -36,7 +36,8 @@ impl Takers {
 }
 
 impl Store {
-    /// Returns the queues and labels that each recently seen node serves, at most 1,000 nodes.
+    /// Returns the queues and labels that each recently seen node serves, at most 1,000 nodes, and
+    /// those of the workers that ask these nodes.
     async fn read_serving(&self) -> Result<Vec<Serving>, StoreError> {
         let since = self.now().await?.saturating_sub(GONE_AFTER);
         let mut pipeline = redis::pipe();
@@ -46,24 +47,25 @@ impl Store {
         let Some(Value::Array(seen)) = answer.first() else { return Ok(Vec::new()) };
         let mut pipeline = redis::pipe();
         for node in seen.iter().filter_map(text_of).filter_map(|name| name.parse().ok()) {
-            pipeline.cmd("HMGET").arg(self.keys.node(&node)).arg(&["queues", "labels"]);
+            pipeline.cmd("HMGET").arg(self.keys.node(&node)).arg(&["queues", "labels", "workers"]);
         }
         if pipeline.is_empty() {
             return Ok(Vec::new());
         }
         let records = self.link.ask(&mut pipeline).await?;
-        Ok(records.iter().map(|record| serving(record.as_ref().ok())).collect())
+        Ok(records.iter().flat_map(|record| servings(record.as_ref().ok())).collect())
     }
 }
 
-/// Returns the queues that a node serves according to its record; all queues if the record names
-/// none.
-fn serving(record: Option<&Value>) -> Serving {
-    let Some(Value::Array(fields)) = record else { return Serving::default() };
+/// Returns the queues that a node serves according to its record, all queues if the record names
+/// none, and those of the workers that ask the node.
+fn servings(record: Option<&Value>) -> Vec<Serving> {
+    let Some(Value::Array(fields)) = record else { return vec![Serving::default()] };
     let text = |at: usize| fields.get(at).and_then(text_of).unwrap_or_default();
-    Serving {
+    let own = Serving {
         queues: Some(names(&text(0))).filter(|queues: &BTreeSet<_>| !queues.is_empty()),
         labels: names(&text(1)),
         handlers: None,
-    }
+    };
+    std::iter::once(own).chain(workers_in(&text(2))).collect()
 }

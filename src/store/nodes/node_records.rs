@@ -9,8 +9,8 @@ use redis::Value;
 use crate::domain::explain::GONE_AFTER;
 use crate::domain::job::process_limits::{LimitKind, kinds_in, listed};
 use crate::domain::name::job_source::SourceName;
-use crate::domain::name::names::{Label, NodeName, QueueName};
-use crate::domain::queue::lane_serving::Serving;
+use crate::domain::name::names::{HandlerName, Label, NodeName, QueueName};
+use crate::domain::queue::lane_serving::{HandlerChoice, Serving};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::server::reply::{number_of, text_of};
@@ -42,6 +42,8 @@ pub struct BeatFacts {
     pub clock_offset_ms: Option<i64>,
     /// The queues and labels that the node serves.
     pub serving: Serving,
+    /// The queues, handlers and labels of the workers that ask this node for runs.
+    pub workers: BTreeSet<Serving>,
     /// The reason why the node claims nothing, and since when. None unless the node exceeds a limit
     /// of its own.
     pub at_limit: Option<(String, UnixMillis)>,
@@ -136,6 +138,8 @@ pub struct NodeRecord {
     pub clock_offset_ms: Option<i64>,
     /// The queues and labels that the node serves.
     pub serving: Serving,
+    /// The queues, handlers and labels of the workers that asked this node for runs.
+    pub workers: BTreeSet<Serving>,
     /// The reason why the node claims nothing, and since when. None unless the node exceeds a limit
     /// of its own.
     pub at_limit: Option<(String, UnixMillis)>,
@@ -162,17 +166,54 @@ pub struct NodeRecord {
 
 /// The first word of the reason in `at_limit` if the node executes as many runs as its file allows.
 pub const FULL: &str = "running";
+/// The stored word for a worker that takes runs of any handler.
+const ANY: &str = "*";
 /// The stored value of `has_cgroups` for a node with a cgroup for each run. A node without such
 /// cgroups has the value `NO_CGROUPS`.
 const OWN: &str = "own";
 const NO_CGROUPS: &str = "none";
 
 impl NodeRecord {
+    /// Returns the queues and labels that the node serves, and those of the workers that ask it for
+    /// runs.
+    pub fn servings(&self) -> impl Iterator<Item = Serving> {
+        std::iter::once(&self.serving).chain(&self.workers).cloned()
+    }
+
     /// Returns the reason why the node claims nothing, and since when. Returns None if the node
     /// claims runs, or claims none because it runs as many runs as its file allows.
     pub fn hindrance(&self) -> Option<&(String, UnixMillis)> {
         self.at_limit.as_ref().filter(|(why, _)| !why.starts_with(FULL))
     }
+}
+
+/// Returns the workers that ask a node as text: for each `QUEUE|HANDLERS|LABELS`, with commas in the
+/// lists and a space between two workers.
+fn workers_text(workers: &BTreeSet<Serving>) -> String {
+    let text = |worker: &Serving| {
+        let queues = joined(worker.queues.iter().flatten().map(QueueName::as_str));
+        let handlers = match &worker.handlers {
+            Some(HandlerChoice::Only(handlers)) => joined(handlers.iter().map(HandlerName::as_str)),
+            Some(HandlerChoice::Any) | None => ANY.to_owned(),
+        };
+        format!("{queues}|{handlers}|{}", joined(worker.labels.iter().map(Label::as_str)))
+    };
+    workers.iter().map(text).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the workers in a text of `workers_text`. Leaves out what cannot be read.
+pub(crate) fn workers_in(text: &str) -> BTreeSet<Serving> {
+    let worker = |text: &str| {
+        let mut parts = text.split('|');
+        let (queues, handlers, labels) = (parts.next()?, parts.next()?, parts.next()?);
+        let handlers = match handlers {
+            ANY => HandlerChoice::Any,
+            list => HandlerChoice::Only(names(list)),
+        };
+        let (queues, labels) = (Some(names(queues)), names(labels));
+        Some(Serving { queues, labels, handlers: Some(handlers) })
+    };
+    text.split(' ').filter_map(worker).collect()
 }
 
 impl Store {
@@ -219,6 +260,7 @@ impl Store {
                     .map_or_else(String::new, |all| joined(all.iter().map(QueueName::as_str))),
             ),
             ("labels", joined(facts.serving.labels.iter().map(Label::as_str))),
+            ("workers", workers_text(&facts.workers)),
             ("limits", facts.limits.as_ref().map_or_else(String::new, listed)),
             ("limits_why", facts.limits_why.clone()),
             ("most_files", facts.most_files.map_or_else(String::new, |most| most.to_string())),
@@ -329,6 +371,7 @@ impl Store {
                     labels: names(&text("labels")),
                     handlers: None,
                 },
+                workers: workers_in(&text("workers")),
                 limits: Some(kinds_in(&text("limits"))).filter(|kinds| !kinds.is_empty()),
                 limits_why: text("limits_why"),
                 most_files: text("most_files").parse().ok(),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::successor::Successor;
 use crate::domain::job::job_spec::{Delivery, Overlap};
-use crate::domain::name::names::{Fence, JobName, NodeName, RunId};
+use crate::domain::name::names::{Fence, JobName, RunId};
 use crate::domain::queue::gate::{Gate, PerKey};
 use crate::domain::queue::lane::Lane;
 use crate::domain::queue::rate::Rate;
@@ -23,12 +23,12 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::millis;
 use crate::store::server::store_error::StoreError;
 
-/// The node that claims runs. Its name, incarnation and lease are written with each claim.
+/// The claimant of runs. Its name, incarnation and lease are written with each claim.
 #[derive(Debug, Clone)]
 pub struct Claimant {
-    /// The name of the claiming node.
-    pub node: NodeName,
-    /// The incarnation of the claiming node.
+    /// The name of the node that executes the runs, or `worker:` and the name of a worker.
+    pub holder: String,
+    /// The incarnation of the node that sends the claim.
     pub incarnation: String,
     /// The duration of each lease that the node takes.
     pub lease: Duration,
@@ -237,7 +237,7 @@ impl Store {
         let mut call = self
             .call(&scripts::CLAIM_RUNS)
             .of_lane(lane)
-            .arg("node", claimant.node.as_str())
+            .arg("node", &claimant.holder)
             .arg("incarnation", &claimant.incarnation)
             .arg("token", token)
             .arg("lease_ms", millis(claimant.lease))

@@ -65,7 +65,7 @@ impl Store {
         let mut call = self
             .call(&scripts::CLAIM_PLAIN_RUNS)
             .of_lane(lane)
-            .arg("node", claimant.node.as_str())
+            .arg("node", &claimant.holder)
             .arg("incarnation", &claimant.incarnation)
             .arg("token", token)
             .arg("lease_ms", millis(claimant.lease))

@@ -238,7 +238,7 @@ impl Real {
             per_key: schedd::domain::queue::gate::PerKey::default(),
         };
         let claimant = Claimant {
-            node: format!("n{}", by.node).parse().unwrap(),
+            holder: format!("n{}", by.node),
             incarnation: by.incarnation.to_string(),
             lease: LEASE,
         };

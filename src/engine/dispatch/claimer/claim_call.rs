@@ -26,7 +26,7 @@ impl Claimer {
         slots: usize,
         planned: &[Planned],
     ) -> Result<Vec<ClaimReply>, StoreError> {
-        let token = planting::token();
+        let token = self.party.token.clone().unwrap_or_else(planting::token);
         let orders: Vec<ClaimOrder> = planned.iter().map(|planned| planned.order.clone()).collect();
         let answer = self.claim_by(&token, lane, slots, &orders).await;
         if answer.is_err() {
@@ -50,7 +50,7 @@ impl Claimer {
             let error = match self
                 .node
                 .store
-                .claim_runs(slots, &self.claimant, lane, token, orders)
+                .claim_runs(slots, &self.party.claimant, lane, token, orders)
                 .await
             {
                 // Another Redis server answers now, and may not know this claim. The next poll

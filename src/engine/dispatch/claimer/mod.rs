@@ -30,21 +30,41 @@ use crate::domain::name::names::JobName;
 use crate::domain::queue::lane::Lane;
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::unix_millis::UnixMillis;
-use crate::engine::execution::runner::Runner;
 use crate::engine::node_context::NodeContext;
+use crate::engine::recovery::loss::loss_watch::LossWatch;
 use crate::engine::status::node_counters::ClaimOutcome;
 use crate::engine::status::node_health::NodeHealth;
 use crate::keeper::BootInstant;
-use crate::store::{Blocking, ClaimOrder, ClaimReply, Claimant, DueEntry, RunRecord, StoreError};
+use crate::store::{Blocking, Claim, ClaimOrder, ClaimReply, Claimant, DueEntry, RunRecord, StoreError};
 
 /// The part of dispatch that decides about due runs and claims those that are to start.
 pub(crate) struct Claimer {
     node: Arc<NodeContext>,
-    runner: Arc<Runner>,
+    loss_watch: Arc<LossWatch>,
     abandoned: Arc<AbandonedClaims>,
     health: Arc<NodeHealth>,
     definitions: Definitions,
-    claimant: Claimant,
+    /// The owner of the next claims.
+    party: ClaimParty,
+}
+
+/// The owner of claims: the claimant that is recorded with them, and the receiver of the runs.
+pub(crate) struct ClaimParty {
+    pub(crate) claimant: Claimant,
+    /// The token of all claim calls. `None` gives each call a token of its own.
+    pub(crate) token: Option<String>,
+    pub(crate) starter: Arc<dyn StartClaimed>,
+}
+
+/// The receiver of claimed runs.
+pub(crate) trait StartClaimed: Send + Sync {
+    /// Starts the run of `claim`, which was sent to Redis at `sent`. Neither waits nor fails.
+    fn start_claimed(
+        self: Arc<Self>,
+        definition: Arc<Definition>,
+        claim: Claim,
+        sent: BootInstant,
+    );
 }
 
 /// A due run that is to start, with the request to claim it.
@@ -68,19 +88,31 @@ struct Leftovers {
 
 impl Claimer {
     pub(crate) fn new(
-        runner: Arc<Runner>,
+        node: Arc<NodeContext>,
+        loss_watch: Arc<LossWatch>,
         abandoned: Arc<AbandonedClaims>,
         health: Arc<NodeHealth>,
         readings: Arc<ZoneReadings>,
+        starter: Arc<dyn StartClaimed>,
     ) -> Self {
-        let node = runner.node.clone();
         let claimant = Claimant {
-            node: node.settings.node.clone(),
+            holder: node.settings.node.to_string(),
             incarnation: node.settings.incarnation.clone(),
             lease: node.settings.lease,
         };
         let definitions = Definitions::new(node.clone(), readings);
-        Self { node, runner, abandoned, health, definitions, claimant }
+        let party = ClaimParty { claimant, token: None, starter };
+        Self { node, loss_watch, abandoned, health, definitions, party }
+    }
+
+    /// Makes `party` the owner of the next claims.
+    pub(crate) fn claim_for(&mut self, party: ClaimParty) {
+        self.party = party;
+    }
+
+    /// Returns the cache of job definitions.
+    pub(crate) fn definitions(&mut self) -> &mut Definitions {
+        &mut self.definitions
     }
 
     /// Logs that a key of a lane, or of the lane's queue, has the wrong type.
@@ -174,13 +206,13 @@ impl Claimer {
         match reply {
             ClaimReply::Claimed(claim) => {
                 hints.forget_occupied(&due_run.run);
-                self.runner.loss_watch.journal().claimed(claim.fence.as_u64());
+                self.loss_watch.journal().claimed(claim.fence.as_u64());
                 if definition.record.is_once {
                     // Most definitions are of one-shots, and the definition of a one-shot is not
                     // needed after its claim.
                     self.definitions.forget(due_run.run.job());
                 }
-                self.runner.start(definition, claim, sent);
+                self.party.starter.clone().start_claimed(definition, claim, sent);
                 report.started += 1;
                 report.done += 1;
             }

@@ -93,7 +93,7 @@ impl Played {
             per_key: schedd::domain::queue::gate::PerKey::default(),
         };
         let claimant = Claimant {
-            node: "web-1".parse().unwrap(),
+            holder: "web-1".to_owned(),
             incarnation: "i1".to_owned(),
             lease: Duration::from_secs(60),
         };

@@ -1,0 +1,18 @@
+//! Hands runs to workers: programs outside schedd that ask a node for runs of handlers.
+//!
+//! A run of a worker is claimed by the same scripts as any run. Its holder is the worker, so the
+//! lease is that of the worker: it lives as long as the worker reports, and ends if the worker dies.
+//! No node remembers the run, so the worker may report to any node.
+//!
+//! - [`worker_ask`] has the question of a worker, and the runs that answer it
+//! - [`asking_workers`] lists the workers that ask this node, for `explain` and `doctor`
+//! - [`worker_desk`] takes the questions, and lets them wait without a call to Redis
+//! - [`worker_claims`] polls for all waiting workers together, and claims runs for them
+//! - [`run_report`] and [`worker_reports`] record what workers report about their runs
+
+pub(crate) mod asking_workers;
+pub(crate) mod run_report;
+pub(crate) mod worker_ask;
+pub(crate) mod worker_claims;
+pub(crate) mod worker_desk;
+pub(crate) mod worker_reports;

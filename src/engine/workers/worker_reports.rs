@@ -1,0 +1,245 @@
+//! Records what workers report about their runs.
+//!
+//! Invariant: a report changes a run only if its token is that of the run's last claim. So a worker
+//! that was too slow changes nothing after another worker got the run. The same report again gets
+//! the same answer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::run_report::{Report, ReportReply, ReportedRun};
+use super::worker_claims::WorkerClaims;
+use crate::domain::job::job_spec::JobSpec;
+use crate::domain::name::names::{Fence, JobName, QueueName, RunId};
+use crate::domain::run::run_state::{AttemptOutcome, Ending, RunState};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::engine::dispatch::definition::Definition;
+use crate::engine::execution::after_end::{self, EndedAttempt};
+use crate::engine::execution::done_check::Course;
+use crate::engine::execution::end_recorder::EndRecorder;
+use crate::engine::execution::late_results::AttemptEnd;
+use crate::engine::execution::runner::write_output_of;
+use crate::engine::execution::verdict::{self, AttemptVerdict};
+use crate::engine::maintenance::retained_bounds::Retention;
+use crate::engine::node_context::NodeContext;
+use crate::engine::recovery::loss::loss_watch::LossWatch;
+use crate::executor::{ExcerptStream, OutputBuffer};
+use crate::store::{Claim, FinishReply, LeaseWord, RunRecord, StoreError, Verdict};
+
+/// The time after its timeout that a worker has to report the end of an attempt.
+const AFTER_TIMEOUT: Duration = Duration::from_secs(10);
+/// The reason of a run that a worker gave back.
+const RELEASED: &str = "released by its worker";
+
+/// The part of a node that records what workers report.
+pub struct WorkerReports {
+    pub(in crate::engine) node: Arc<NodeContext>,
+    pub(in crate::engine) claims: Arc<WorkerClaims>,
+    pub(in crate::engine) ends: Arc<EndRecorder>,
+    pub(in crate::engine) loss_watch: Arc<LossWatch>,
+    pub(in crate::engine) retention: Arc<Retention>,
+}
+
+/// A run whose worker reports, with what this node needs to record the report.
+struct OpenRun {
+    record: RunRecord,
+    claim: Claim,
+    definition: Arc<Definition>,
+}
+
+impl WorkerReports {
+    /// Records reports of a worker that may serve these queues, all if there are none. Returns the
+    /// answer to each report.
+    pub async fn record(
+        &self,
+        reports: Vec<ReportedRun>,
+        queues: &[QueueName],
+    ) -> Result<Vec<ReportReply>, StoreError> {
+        let ids: Vec<RunId> = reports.iter().map(|report| report.run.clone()).collect();
+        let records = self.node.store.read_runs(&ids).await?;
+        let names: Vec<JobName> = ids.iter().map(|id| id.job().clone()).collect();
+        let definitions = self.claims.definitions(&names).await?;
+        let now = self.node.store.now().await?;
+        let mut replies = vec![ReportReply::Unknown; reports.len()];
+        let mut alive = Vec::new();
+        for (at, ((report, record), definition)) in
+            reports.into_iter().zip(records).zip(definitions).enumerate()
+        {
+            let is_of_caller = |record: &RunRecord| {
+                queues.is_empty() || queues.contains(record.lane.queue())
+            };
+            let Some(record) = record.ok().flatten().filter(is_of_caller) else { continue };
+            let is_last = record.fence == Some(report.token.fence)
+                && record.claim_token.as_deref() == Some(report.token.ask.as_str());
+            let job_lane = definition.as_ref().map_or(&record.lane, |job| &job.record.lane);
+            let claim = Claim::unanswered(&record, job_lane).filter(|_| is_last);
+            let (Some(claim), Some(definition)) = (claim, definition) else {
+                replies[at] = if is_last { repeated(&record, &report.report) } else { gone(&report.report) };
+                continue;
+            };
+            let open = OpenRun { record, claim, definition };
+            match report.report {
+                Report::Alive => alive.push((at, open)),
+                report => replies[at] = self.end(&open, &report, now).await?,
+            }
+        }
+        for (at, reply) in self.renew(alive, now).await? {
+            replies[at] = reply;
+        }
+        Ok(replies)
+    }
+
+    /// Renews the leases of these runs, and ends the runs that are over their time. Returns the
+    /// answers.
+    async fn renew(
+        &self,
+        alive: Vec<(usize, OpenRun)>,
+        now: UnixMillis,
+    ) -> Result<Vec<(usize, ReportReply)>, StoreError> {
+        let mut replies = Vec::new();
+        let mut by_lease: BTreeMap<Duration, Vec<(usize, OpenRun)>> = BTreeMap::new();
+        for (at, open) in alive {
+            let timeout = open.definition.spec.timeout;
+            if now.since(open.claim.claimed_at) > timeout.saturating_add(AFTER_TIMEOUT) {
+                let late = Report::Fail {
+                    error: "the worker did not end the attempt at its timeout".to_owned(),
+                    output: String::new(),
+                    retry: None,
+                    retry_in: None,
+                };
+                self.end(&open, &late, now).await?;
+                replies.push((at, ReportReply::Lost));
+                continue;
+            }
+            let lease = open.record.lease.unwrap_or(self.node.settings.lease);
+            by_lease.entry(lease).or_default().push((at, open));
+        }
+        for (lease, runs) in by_lease {
+            let claims: Vec<(RunId, Fence)> =
+                runs.iter().map(|(_, open)| (open.claim.run.clone(), open.claim.fence)).collect();
+            let words = self.node.store.renew_leases(lease, &claims).await?;
+            for ((at, open), word) in runs.into_iter().zip(words) {
+                let is_over = now.since(open.claim.claimed_at) > open.definition.spec.timeout;
+                replies.push((at, match word {
+                    LeaseWord::Extended if is_over => ReportReply::Cancel(lease),
+                    LeaseWord::Extended => ReportReply::Ok(Some(lease)),
+                    LeaseWord::Stop(_) => ReportReply::Cancel(lease),
+                    LeaseWord::Lost => ReportReply::Lost,
+                }));
+            }
+        }
+        Ok(replies)
+    }
+
+    /// Ends the attempt of a run as its worker reports.
+    async fn end(
+        &self,
+        open: &OpenRun,
+        report: &Report,
+        now: UnixMillis,
+    ) -> Result<ReportReply, StoreError> {
+        let OpenRun { record, claim, definition } = open;
+        let spec = &definition.spec;
+        let is_over = now.since(claim.claimed_at) > spec.timeout;
+        let outcome = outcome_of(report, is_over);
+        let Some(decision) = decision_of(spec, claim, report, &outcome) else {
+            return Ok(ReportReply::Stale);
+        };
+        let printed = match report {
+            Report::Complete { output } | Report::Fail { output, .. } => output.as_str(),
+            Report::Alive | Report::Release { .. } => "",
+        };
+        if !printed.is_empty() {
+            let output = OutputBuffer::new(self.node.settings.output);
+            output.append(ExcerptStream::Stdout, printed.as_bytes());
+            output.finish();
+            let written = write_output_of(&self.node, &self.retention, claim, &output, &mut 0).await;
+            written.or_else(|error| if error.is_passing() { Err(error) } else { Ok(()) })?;
+        }
+        let end = AttemptEnd { took: now.since(claim.claimed_at), at: now };
+        let holder = record.node.as_deref().unwrap_or_default();
+        let past = match decision.verdict {
+            Verdict::Final(_) => String::new(),
+            _ => verdict::past(claim, holder, &outcome, end.took),
+        };
+        let facts = verdict::facts(&outcome, &decision, end.took);
+        let reply = self.ends.record(claim, &decision, &facts, &past).await?;
+        let ended = EndedAttempt {
+            node: &self.node,
+            definition,
+            journal: self.loss_watch.journal(),
+            retention: &self.retention,
+            claim,
+            decision: &decision,
+            outcome: &outcome,
+            end,
+            reply: &reply,
+        };
+        after_end::run_steps(&ended).await;
+        Ok(if reply == FinishReply::Lost { ReportReply::Stale } else { ReportReply::Ok(None) })
+    }
+}
+
+/// Returns the answer to a report of a worker that does not have the run.
+fn gone(report: &Report) -> ReportReply {
+    if matches!(report, Report::Alive) { ReportReply::Lost } else { ReportReply::Stale }
+}
+
+/// Returns the answer to a report about an attempt that has ended: the answer that the same report
+/// got before.
+fn repeated(record: &RunRecord, report: &Report) -> ReportReply {
+    let is_same = match report {
+        Report::Alive => return ReportReply::Lost,
+        Report::Complete { .. } => record.state == RunState::Succeeded,
+        Report::Fail { .. } => matches!(
+            record.state,
+            RunState::Failed | RunState::TimedOut | RunState::Cancelled
+        ) || record.state == RunState::Scheduled && record.reason.as_deref() == Some("retry"),
+        Report::Release { .. } => {
+            record.state == RunState::Cancelled
+                || record.state == RunState::Scheduled && record.reason.as_deref() == Some(RELEASED)
+        }
+    };
+    if is_same { ReportReply::Ok(None) } else { ReportReply::Stale }
+}
+
+fn outcome_of(report: &Report, is_over: bool) -> AttemptOutcome {
+    match report {
+        Report::Complete { .. } | Report::Alive => AttemptOutcome::bare(Ending::Succeeded),
+        Report::Fail { error, .. } => AttemptOutcome {
+            error: Some(error.clone()),
+            ..AttemptOutcome::bare(if is_over { Ending::TimedOut } else { Ending::Failed })
+        },
+        Report::Release { .. } => AttemptOutcome::bare(Ending::ShutDown),
+    }
+}
+
+/// Returns the verdict about the attempt. The worker may choose the wait before the next attempt, or
+/// that there is none.
+fn decision_of(
+    spec: &JobSpec,
+    claim: &Claim,
+    report: &Report,
+    outcome: &AttemptOutcome,
+) -> Option<AttemptVerdict> {
+    if let Report::Release { delay } = report {
+        let verdict =
+            if delay.is_zero() { Verdict::Release } else { Verdict::AskLater(*delay) };
+        return Some(AttemptVerdict { verdict, reason: RELEASED.to_owned(), unclear: 0 });
+    }
+    let course = Course::Attempted(outcome.clone());
+    let decision = verdict::verdict_of(spec, claim, &course, None, fastrand::f64())?;
+    Some(match (report, &decision.verdict) {
+        (Report::Fail { retry: Some(false), .. }, Verdict::Retry(_)) => AttemptVerdict {
+            verdict: Verdict::Final(RunState::Failed),
+            reason: "its worker asked for no retry".to_owned(),
+            unclear: 0,
+        },
+        (Report::Fail { retry_in: Some(wait), .. }, Verdict::Retry(_)) => AttemptVerdict {
+            verdict: Verdict::Retry(*wait),
+            ..decision
+        },
+        _ => decision,
+    })
+}
