@@ -11,7 +11,7 @@ use tracing::info;
 
 use super::api_state::{ApiState, MOST_LINE_REQUESTS};
 use super::auth::BrowserSessions;
-use super::connections::{most_connections, serve};
+use super::connections::{ConnectionPlaces, serve};
 use super::listener::Listener;
 use super::metrics::NamespaceReader;
 use super::route_guide::route_guide;
@@ -20,7 +20,7 @@ use super::stream::EventHub;
 use crate::config::ApiConfig;
 use crate::dashboard::DashboardView;
 use crate::domain::time::zone::Zone;
-use crate::engine::StatusView;
+use crate::engine::{StatusView, WorkerDesk};
 use crate::secrets::tokens::{TokenFile, TokenLocation};
 use crate::store::Store;
 
@@ -35,13 +35,15 @@ pub struct ApiNode {
     pub host_zone: Zone,
     /// The status of the node, for `/readyz` and `/metrics`.
     pub status: StatusView,
+    /// The place where workers ask the node for runs.
+    pub workers: WorkerDesk,
 }
 
 /// The running API.
 pub struct ApiServer {
     config: ApiConfig,
     tokens: TokenLocation,
-    most_streams: usize,
+    places: ConnectionPlaces,
     routes: Arc<PresentRoutes>,
     stop: CancellationToken,
     task: JoinHandle<()>,
@@ -66,21 +68,13 @@ impl ApiServer {
         info!(address = listener.address(), tokens = %token_file.path().display(), "The HTTP API listens.");
         let stop = CancellationToken::new();
         let routes = Arc::new(PresentRoutes::starting(&config.base_path));
-        let (most, most_streams) = most_connections();
-        let task = tokio::spawn(serve(listener, most, routes.clone(), stop.clone()));
-        Ok(Some(Self {
-            config,
-            tokens,
-            most_streams,
-            routes,
-            stop,
-            task,
-            changes: TaskTracker::new(),
-        }))
+        let places = ConnectionPlaces::of_this_process();
+        let task = tokio::spawn(serve(listener, places.all, routes.clone(), stop.clone()));
+        Ok(Some(Self { config, tokens, places, routes, stop, task, changes: TaskTracker::new() }))
     }
 
     /// Answers all requests from now on, for a node that is in Redis.
-    pub fn open(&self, ApiNode { store, host_zone, status }: ApiNode) {
+    pub fn open(&self, ApiNode { store, host_zone, status, workers }: ApiNode) {
         self.routes.open(&Arc::new(ApiState {
             store,
             config: self.config.clone(),
@@ -88,7 +82,9 @@ impl ApiServer {
             sessions: BrowserSessions::default(),
             status,
             host_zone,
-            streams: Arc::new(Semaphore::new(self.most_streams)),
+            streams: Arc::new(Semaphore::new(self.places.streams)),
+            workers,
+            polls: Arc::new(Semaphore::new(self.places.polls)),
             line_places: Arc::new(Semaphore::new(MOST_LINE_REQUESTS)),
             stop: self.stop.clone(),
             changes: self.changes.clone(),

@@ -13,12 +13,14 @@ use crate::config::ApiConfig;
 use crate::dashboard::DashboardView;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
-use crate::engine::StatusView;
+use crate::engine::{StatusView, WorkerDesk};
 use crate::secrets::tokens::TokenFile;
 use crate::store::Store;
 
 /// The maximum number of answers that go on without an end: events and followed logs.
 pub(super) const MOST_STREAMS: usize = 1_000;
+/// The maximum number of questions of workers that wait.
+pub(super) const MOST_POLLS: usize = 10_000;
 /// The maximum number of requests with bodies of lines: remote verbs and bulk requests. Each may need
 /// a thread, for its body or for a slow reader, and 1 MiB for the first line. The runs of the node
 /// use the same threads, of which tokio starts at most 512.
@@ -37,6 +39,10 @@ pub(super) struct ApiState {
     pub(super) streams: Arc<Semaphore>,
     /// The changes under way, which go on although their senders hang up.
     pub(super) changes: TaskTracker,
+    /// The place where workers ask for runs and report about them.
+    pub(super) workers: WorkerDesk,
+    /// The places for questions of workers that wait.
+    pub(super) polls: Arc<Semaphore>,
     /// The places for requests with bodies of lines.
     pub(super) line_places: Arc<Semaphore>,
     /// Cancelled when the API stops.

@@ -21,12 +21,12 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 use tracing::debug;
 
-use super::api_state::MOST_STREAMS;
+use super::api_state::{MOST_POLLS, MOST_STREAMS};
 use super::auth::Peer;
 use super::listener::{Listener, unix_peer};
 use super::router::PresentRoutes;
 
-/// The maximum number of connections besides those of streams.
+/// The maximum number of connections besides those of streams and of workers that wait.
 const MOST_OTHERS: usize = 256;
 /// The time within which the head of a request must arrive. An idle connection ends after it, too.
 const HEAD_TIME: Duration = Duration::from_secs(5);
@@ -45,14 +45,28 @@ const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: appl
 connection: close\r\ncontent-length: 104\r\n\r\n\
 {\"status\":503,\"title\":\"Service Unavailable\",\"detail\":\"too many connections are open\",\"code\":\"busy\"}      \n";
 
-/// Returns the maximum numbers of connections and of streams. Connections are at most half of the
-/// files that this process may open, because the node needs files too. Streams leave a fifth of the
-/// connections to others.
-pub(super) fn most_connections() -> (usize, usize) {
-    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let files = files.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX);
-    let connections = (files / 2).min(MOST_STREAMS + MOST_OTHERS);
-    (connections, MOST_STREAMS.min(connections - connections / 5))
+/// The maximum numbers of connections.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ConnectionPlaces {
+    /// All connections.
+    pub(super) all: usize,
+    /// The connections of streams.
+    pub(super) streams: usize,
+    /// The connections of workers that wait.
+    pub(super) polls: usize,
+}
+
+impl ConnectionPlaces {
+    /// Returns the places of this process. Connections are at most half of the files that this process
+    /// may open, because the node needs files too. Streams, and workers that wait, each leave a fifth
+    /// of the connections to others.
+    pub(super) fn of_this_process() -> Self {
+        let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let files = files.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX);
+        let all = (files / 2).min(MOST_STREAMS + MOST_POLLS + MOST_OTHERS);
+        let most = all - all / 5;
+        Self { all, streams: MOST_STREAMS.min(most), polls: MOST_POLLS.min(most) }
+    }
 }
 
 /// Accepts connections until `stop`, and serves each in a task of its own, with the routes that are

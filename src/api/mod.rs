@@ -12,6 +12,7 @@
 //! - `route`: the table, the parameters, and the answer of each route; `api_problem`: error documents
 //! - `browser`: the pages of [`crate::dashboard`], and refusals as pages
 //! - `stream`: answers that go on: added lines, logs, events
+//! - `worker`: runs for workers on other hosts, and what they report
 //! - `metrics`: figures for Prometheus
 //! - `openapi`: the description of all routes, made from the table and `docs/json.md`; `route_guide`: the
 //!   same for the page of the API
@@ -31,6 +32,7 @@ mod route;
 mod route_guide;
 mod router;
 mod stream;
+mod worker;
 
 pub use api_server::{ApiNode, ApiServer};
 pub use request_check::check_request;

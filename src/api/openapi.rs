@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::metrics;
 use super::route::{AnswerShape, ParamKind, Parameter, ROUTES, Route, RouteAccess, RouteAction};
+use super::worker;
 use crate::cli::embedded::remote_frames::FRAMES;
 
 /// The documentation of the JSON documents.
@@ -141,6 +142,8 @@ fn body(route: &Route) -> Option<Value> {
                 true,
             )
         }
+        RouteAction::Claim => ("application/json", worker::claim_schema(), true),
+        RouteAction::Report(kind) => ("application/json", worker::report_schema(kind), true),
         _ if route.parameters.is_empty() => return None,
         _ if route.parameters.iter().any(|parameter| parameter.kind == ParamKind::Settings) => (
             "application/json",

@@ -49,7 +49,8 @@ impl NodeApi {
         match store.apart() {
             Ok(store) => {
                 let (host_zone, status) = (host_zone.clone(), engine.status_view());
-                server.open(ApiNode { store, host_zone, status });
+                let workers = engine.worker_desk();
+                server.open(ApiNode { store, host_zone, status, workers });
             }
             Err(error) => {
                 warn!("The HTTP API answers only probes: {error}.");

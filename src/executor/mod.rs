@@ -132,7 +132,9 @@ impl Executors {
         }
         if attempt.action.handler().is_some() {
             // Only a damaged index leads here: no node serves the lane of such a job.
-            return AttemptOutcome::failed("cannot start: only a worker can do this work".to_owned());
+            return AttemptOutcome::failed(
+                "cannot start: only a worker can do this work".to_owned(),
+            );
         }
         let mut fallback = NoticeFallback::of(attempt);
         let guard = LeaseGuard::new(control.clone(), attempt.timeout);

@@ -12,6 +12,7 @@ use super::browser_sessions::cookie_of;
 use super::host_name::without_port;
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::{ApiState, host_now};
+use crate::domain::name::names::QueueName;
 use crate::secrets::tokens::{TokenEntry, TokenFile, TokenRole, TokenStock, TokenText, sha256};
 
 /// The other end of a connection.
@@ -31,6 +32,8 @@ pub(in crate::api) struct Caller {
     pub(in crate::api) by: String,
     /// The hash of the token. `None` for a user of the Unix socket.
     token: Option<String>,
+    /// The queues of which a worker may take runs. Empty for all queues.
+    pub(in crate::api) queues: Vec<QueueName>,
     /// True if a cookie of a browser named the sender, so a foreign page may have sent the request.
     pub(in crate::api) is_browser: bool,
 }
@@ -42,6 +45,7 @@ pub(in crate::api) fn identify(state: &ApiState, parts: &Parts) -> Result<Caller
             role: TokenRole::Admin,
             by: user.clone(),
             token: None,
+            queues: Vec::new(),
             is_browser: false,
         });
     }
@@ -67,9 +71,20 @@ pub(in crate::api) fn identify(state: &ApiState, parts: &Parts) -> Result<Caller
     match entry {
         None => unknown("the token is unknown or was revoked"),
         Some(entry) if entry.is_expired(now) => unknown("the token has expired"),
-        Some(TokenEntry { name, role, .. }) => {
-            Ok(Caller { role: *role, by: format!("token:{name}"), token: Some(hash), is_browser })
-        }
+        Some(TokenEntry { name, role, queues, .. }) => Ok(Caller {
+            role: *role,
+            by: format!("token:{name}"),
+            token: Some(hash),
+            queues: queues.iter().filter_map(|queue| queue.parse().ok()).collect(),
+            is_browser,
+        }),
+    }
+}
+
+impl Caller {
+    /// Returns true if the sender may take runs of `queue`.
+    pub(in crate::api) fn serves(&self, queue: &QueueName) -> bool {
+        self.queues.is_empty() || self.queues.contains(queue)
     }
 }
 

@@ -24,7 +24,7 @@ use crate::api::auth::{
     Caller, check_host, check_origin, identify, permit_define, sign_in, site_base,
 };
 use crate::api::browser::{self, PageReader};
-use crate::api::{health, metrics, openapi, stream};
+use crate::api::{health, metrics, openapi, stream, worker};
 use crate::secrets::tokens::TokenRole;
 use crate::store::Store;
 
@@ -35,7 +35,8 @@ pub(in crate::api) async fn answer(
     request: Request,
 ) -> Response {
     let (changes, shared) = (state.changes.clone(), state.clone());
-    let is_read = route.method == Method::GET;
+    // A worker that hung up gets no runs. What it reports is recorded in any case.
+    let is_read = route.method == Method::GET || route.action == RouteAction::Claim;
     let answer = async move {
         let (parts, body) = request.into_parts();
         let is_of_browser = route.action.is_of_browser() || route.action == RouteAction::SignIn;
@@ -106,6 +107,18 @@ async fn try_answer(
         return act_route::act(state, &store, route, (&parts, &form), &caller, target).await;
     }
     let text = request_body::whole_text(&parts.headers, body, request_body::JSON).await?;
+    match route.action {
+        RouteAction::Claim => {
+            idempotent::refuse_key(&parts)?;
+            let queue = target.unwrap_or_default();
+            return worker::claim_runs(state, &caller, &queue, text.as_deref()).await;
+        }
+        RouteAction::Report(kind) => {
+            idempotent::refuse_key(&parts)?;
+            return worker::report(state, &caller, kind, text.as_deref()).await;
+        }
+        _ => {}
+    }
     let work = Box::pin(async {
         let answer = change(state, route, &store, target, &parts.headers, text.as_deref()).await;
         answer.map_err(|problem| in_words_of(route.parameters, problem))
@@ -185,6 +198,8 @@ async fn answer_without_body(
         RouteAction::AddJob
         | RouteAction::AddLines
         | RouteAction::RemoteVerb
+        | RouteAction::Claim
+        | RouteAction::Report(_)
         | RouteAction::Choose
         | RouteAction::Act => Err(ApiProblem::no_route()),
     }

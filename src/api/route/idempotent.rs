@@ -159,7 +159,7 @@ async fn marked<T>(store: &Store, id: &str, mark: &str, work: impl Future<Output
 pub(super) fn refuse_key(parts: &Parts) -> Result<(), ApiProblem> {
     if parts.headers.contains_key(KEY) {
         return Err(ApiProblem::bad_request(
-            "Idempotency-Key: found the header on a route whose answers are not kept, wanted no such header; lines of bulk are repeated with if_absent=1",
+            "Idempotency-Key: found the header on a route whose answers are not kept, wanted no such header; lines of bulk are repeated with if_absent=1, and requests of workers as they are",
         ));
     }
     Ok(())

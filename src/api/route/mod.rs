@@ -17,5 +17,5 @@ mod verb_route;
 pub(super) use answer::answer;
 pub(super) use given_parameters::{check_parameters, route_of};
 pub(super) use parameter::{ParamKind, Parameter};
-pub(super) use route_table::{AnswerShape, ROUTES, Route, RouteAccess, RouteAction};
+pub(super) use route_table::{AnswerShape, ROUTES, ReportKind, Route, RouteAccess, RouteAction};
 pub(super) use verb_route::json_response;

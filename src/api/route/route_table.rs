@@ -58,6 +58,10 @@ pub(in crate::api) enum RouteAction {
     AddLines,
     /// A verb of `schedctl --api`.
     RemoteVerb,
+    /// Runs for a worker.
+    Claim,
+    /// A report of a worker about its runs.
+    Report(ReportKind),
     /// The output of a run.
     Logs,
     /// The events of the namespace, as they happen.
@@ -84,6 +88,19 @@ pub(in crate::api) enum RouteAction {
     Ready,
 }
 
+/// The kind of a report of a worker about its runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::api) enum ReportKind {
+    /// The work goes on.
+    Heartbeat,
+    /// The work is done.
+    Complete,
+    /// The attempts failed.
+    Fail,
+    /// The worker gives the runs back.
+    Release,
+}
+
 impl RouteAction {
     /// Returns true if only browsers use the route. Such a route is refused with a page, and stands
     /// in no description of the API.
@@ -107,6 +124,7 @@ pub(in crate::api) enum AnswerShape {
 
 const VIEWER: RouteAccess = RouteAccess::Role(TokenRole::Viewer);
 const OPERATOR: RouteAccess = RouteAccess::Role(TokenRole::Operator);
+const WORKER: RouteAccess = RouteAccess::Role(TokenRole::Worker);
 
 const fn parameter(
     name: &'static str,
@@ -207,8 +225,8 @@ macro_rules! route {
 }
 
 use RouteAction::{
-    Act, Acted, AddJob, AddLines, Asset, Choose, Events, Health, Jobs, Logs, Metrics, OpenApi,
-    Page, Ready, RemoteVerb, Runs, SignIn, Verb,
+    Act, Acted, AddJob, AddLines, Asset, Choose, Claim, Events, Health, Jobs, Logs, Metrics,
+    OpenApi, Page, Ready, RemoteVerb, Report, Runs, SignIn, Verb,
 };
 
 /// All routes.
@@ -276,6 +294,11 @@ pub(in crate::api) static ROUTES: &[Route] = &[
     route!(POST "/v1/queues/{queue}/set" OPERATOR, Verb(&["queue", "set"]), [
         parameter("settings", "", Settings, "settings of [queues.X], null for none").required()
     ], "changed queue" Document, "Change the settings of a queue"),
+    route!(POST "/v1/queues/{queue}/claim" WORKER, Claim, [], "" Other, "Claim runs for a worker"),
+    route!(POST "/v1/runs/heartbeat" WORKER, Report(ReportKind::Heartbeat), [], "" Other, "Renew the leases of a worker's runs"),
+    route!(POST "/v1/runs/complete" WORKER, Report(ReportKind::Complete), [], "" Other, "End a worker's runs as succeeded"),
+    route!(POST "/v1/runs/fail" WORKER, Report(ReportKind::Fail), [], "" Other, "End attempts of a worker as failed"),
+    route!(POST "/v1/runs/release" WORKER, Report(ReportKind::Release), [], "" Other, "Give a worker's runs back"),
     route!(GET "/v1/groups" VIEWER, Verb(&["groups"]), [], "group" Items, "List the groups"),
     route!(GET "/v1/nodes" VIEWER, Verb(&["nodes"]), [], "node" Items, "List the nodes"),
     route!(GET "/v1/stats" VIEWER, Verb(&["stats"]), [], "stats" Document, "Count jobs, runs and stored data"),

@@ -88,7 +88,10 @@ impl AddArgs {
 
     /// Fails if the value of a flag is `@FILE`.
     pub(super) fn refuse_files(&self) -> Result<(), CliFailure> {
-        let mut texts = self.keys.all().filter(|(flag, _)| matches!(flag.form, ValueForm::Content | ValueForm::Json));
+        let mut texts = self
+            .keys
+            .all()
+            .filter(|(flag, _)| matches!(flag.form, ValueForm::Content | ValueForm::Json));
         match texts.find(|(_, text)| text.as_str().is_some_and(|text| text.starts_with('@'))) {
             Some((flag, _)) => Err(CliFailure::Invalid(format!(
                 "--{}: found @FILE in a request, wanted the content of the file",

@@ -12,9 +12,7 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use super::node_json;
-use crate::config::job::compile_action::{
-    JOB_ACTION, compile_job_action, write_own_action,
-};
+use crate::config::job::compile_action::{JOB_ACTION, compile_job_action, write_own_action};
 use crate::config::job::compile_unique::{compile_unique, write_unique};
 use crate::config::job::job_keys::{OWN, RULES};
 use crate::config::key::json_sheet::{Form, Sheet};

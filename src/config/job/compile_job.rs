@@ -6,8 +6,8 @@ use super::compile_retry::refuse_impossible_codes;
 use super::compile_unique::{compile_unique, refuse_unmoved};
 use super::job_keys::{OWN, RULES};
 use super::job_rules::{
-    Rules, refuse_beside_each_node, refuse_beside_handler, refuse_contradictions, refuse_idle_rules,
-    refuse_late_without_notice, refuse_oversize_words, refuse_per_key_alone,
+    Rules, refuse_beside_each_node, refuse_beside_handler, refuse_contradictions,
+    refuse_idle_rules, refuse_late_without_notice, refuse_oversize_words, refuse_per_key_alone,
 };
 use crate::config::canonical::canonical_job::{MAX_DEFINITION_BYTES, to_canonical};
 use crate::config::key::origin::{Origin, Reading};

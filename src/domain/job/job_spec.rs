@@ -330,11 +330,12 @@ impl JobSpec {
 
     /// Returns the lane that the job's runs would have if the job were in the queue `queue`.
     pub fn lane_in(&self, queue: QueueName) -> Lane {
-        let handler = self.action.handler().map(Label::of_handler);
-        let requires = self.requires.iter().cloned().chain(handler).collect();
-        let lane = Lane::new(queue, self.priority, requires);
-        // A worker runs on no node, so nodes of `[defaults]` mean the other jobs.
-        let lane = if self.action.handler().is_some() { lane } else { lane.on(&self.on) };
+        let lane = Lane::new(queue, self.priority, self.requires.clone());
+        let lane = match self.action.handler() {
+            // A worker runs on no node, so nodes of `[defaults]` mean the other jobs.
+            Some(handler) => lane.for_handler(Some(handler.clone())),
+            None => lane.on(&self.on),
+        };
         match first_gate(self) {
             Some(first) => lane.shard_for(&first),
             None => lane,

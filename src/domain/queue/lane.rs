@@ -58,6 +58,7 @@ pub struct Lane {
     priority: Priority,
     shard: Option<u8>,
     requires: BTreeSet<Label>,
+    handler: Option<HandlerName>,
     on: BTreeSet<NodeName>,
     text: String,
 }
@@ -65,7 +66,13 @@ pub struct Lane {
 impl Lane {
     /// Returns the lane of `queue` for runs with this priority and these required labels.
     pub fn new(queue: QueueName, priority: Priority, requires: BTreeSet<Label>) -> Self {
-        Self::of(queue, priority, None, requires, BTreeSet::new())
+        Self::of(queue, priority, None, requires, None, BTreeSet::new())
+    }
+
+    /// Returns the lane like this for runs of a handler, which only workers take.
+    #[must_use]
+    pub fn for_handler(self, handler: Option<HandlerName>) -> Self {
+        Self::of(self.queue, self.priority, self.shard, self.requires, handler, self.on)
     }
 
     /// Returns the lane like this for runs of a job with this placement.
@@ -73,7 +80,8 @@ impl Lane {
     pub fn on(self, placement: &NodeChoice) -> Self {
         match placement {
             NodeChoice::Nodes(nodes) => {
-                Self::of(self.queue, self.priority, self.shard, self.requires, nodes.clone())
+                let Self { queue, priority, shard, requires, handler, .. } = self;
+                Self::of(queue, priority, shard, requires, handler, nodes.clone())
             }
             NodeChoice::Anywhere | NodeChoice::EachNode => self,
         }
@@ -84,7 +92,8 @@ impl Lane {
     #[must_use]
     pub fn shard_for(self, first_gate: &Gate) -> Self {
         let hash = sha1_smol::Sha1::from(first_gate.as_str()).digest().bytes();
-        Self::of(self.queue, self.priority, Some(hash[0] % SHARDS), self.requires, self.on)
+        let Self { queue, priority, requires, handler, on, .. } = self;
+        Self::of(queue, priority, Some(hash[0] % SHARDS), requires, handler, on)
     }
 
     fn of(
@@ -92,8 +101,12 @@ impl Lane {
         priority: Priority,
         shard: Option<u8>,
         requires: BTreeSet<Label>,
+        handler: Option<HandlerName>,
         on: BTreeSet<NodeName>,
     ) -> Self {
+        // The label of the handler stands among the others in the text, so that a lane has one text.
+        let mut labels = requires.clone();
+        labels.extend(handler.as_ref().map(Label::of_handler));
         let mut text = queue.as_str().to_owned();
         if priority != Priority::default() {
             text.push('!');
@@ -103,7 +116,7 @@ impl Lane {
             text.push('~');
             text.push_str(&shard.to_string());
         }
-        for (at, label) in requires.iter().enumerate() {
+        for (at, label) in labels.iter().enumerate() {
             text.push(if at == 0 { '+' } else { ',' });
             text.push_str(label.as_str());
         }
@@ -111,7 +124,7 @@ impl Lane {
             text.push(if at == 0 { '=' } else { ',' });
             text.push_str(node.as_str());
         }
-        Self { queue, priority, shard, requires, on, text }
+        Self { queue, priority, shard, requires, handler, on, text }
     }
 
     /// Returns the lane `default`: the lane of the queue `default` with priority 0, without labels
@@ -157,8 +170,8 @@ impl Lane {
 
     /// Returns the handler whose workers take runs from this lane. Returns `None` for a lane of
     /// nodes.
-    pub fn handler(&self) -> Option<HandlerName> {
-        self.requires.iter().find_map(Label::handler)
+    pub fn handler(&self) -> Option<&HandlerName> {
+        self.handler.as_ref()
     }
 
     /// Returns the nodes that may take runs from this lane. An empty set means any node.
@@ -178,8 +191,17 @@ impl Lane {
     }
 
     /// Returns true if a node with these `labels` may take runs from this lane. The name of a node
-    /// is one of its labels.
+    /// is one of its labels. No node takes runs of a handler.
     pub fn is_open_to(&self, labels: &BTreeSet<Label>) -> bool {
+        self.handler.is_none() && self.is_allowed_by(labels)
+    }
+
+    /// Returns true if a worker of the lane's handler with these `labels` may take runs from it.
+    pub fn is_open_to_worker(&self, labels: &BTreeSet<Label>) -> bool {
+        self.handler.is_some() && self.is_allowed_by(labels)
+    }
+
+    fn is_allowed_by(&self, labels: &BTreeSet<Label>) -> bool {
         self.requires.is_subset(labels) && self.is_for_node(labels)
     }
 
@@ -227,10 +249,12 @@ fn parse(text: &str) -> Option<Lane> {
         rest.split_once('!').map_or((rest, None), |(queue, priority)| (queue, Some(priority)));
     let priority =
         priority.map_or(Some(Priority::default()), |number| Priority::new(number.parse().ok()?))?;
-    let (requires, on) = (listed::<Label>(labels.as_deref())?, listed(nodes.as_deref())?);
-    let handlers = requires.iter().filter(|label| label.handler().is_some()).count();
-    (handlers <= 1 && requires.len() - handlers <= MAX_LABELS && on.len() <= MAX_NODES)
-        .then(|| Some(Lane::of(queue.parse().ok()?, priority, shard, requires, on)))?
+    let (labels, on) = (listed::<Label>(labels.as_deref())?, listed(nodes.as_deref())?);
+    let handler = labels.iter().find_map(Label::handler);
+    let requires: BTreeSet<Label> =
+        labels.into_iter().filter(|label| label.handler().is_none()).collect();
+    (requires.len() <= MAX_LABELS && on.len() <= MAX_NODES)
+        .then(|| Some(Lane::of(queue.parse().ok()?, priority, shard, requires, handler, on)))?
 }
 
 /// Returns the names in a comma-separated list. Returns `None` if a name is invalid.
@@ -267,8 +291,29 @@ mod tests {
     fn only_one_text_names_a_lane() {
         let many = format!("q+{}", (0..9).map(|n| format!("l{n}")).collect::<Vec<_>>().join(","));
         for bad in [
-            "", "!5", "+gpu", "q!", "q!0", "q!+5", "q!05", "q!11", "q!x", "q+", "q+b,a", "q+a,a",
-            "q+a,", "q+A", "q+a!5", "q~", "q~16", "q~07", "q~1!5", "q+a~1", "q+handler:a,handler:b", "q+handler:", &many,
+            "",
+            "!5",
+            "+gpu",
+            "q!",
+            "q!0",
+            "q!+5",
+            "q!05",
+            "q!11",
+            "q!x",
+            "q+",
+            "q+b,a",
+            "q+a,a",
+            "q+a,",
+            "q+A",
+            "q+a!5",
+            "q~",
+            "q~16",
+            "q~07",
+            "q~1!5",
+            "q+a~1",
+            "q+handler:a,handler:b",
+            "q+handler:",
+            &many,
         ] {
             assert!(bad.parse::<Lane>().is_err(), "{bad:?} was taken");
         }

@@ -49,9 +49,7 @@ impl Serving {
             && match (&self.handlers, lane.handler()) {
                 (None, None) => lane.is_open_to(&self.labels),
                 (Some(choice), Some(handler)) => {
-                    let labels = self.labels.iter().cloned();
-                    let labels = labels.chain([Label::of_handler(&handler)]).collect();
-                    choice.has(&handler) && lane.is_open_to(&labels)
+                    choice.has(handler) && lane.is_open_to_worker(&self.labels)
                 }
                 _ => false,
             }
@@ -79,7 +77,7 @@ impl Unserved {
             return None;
         }
         if let Some(handler) = lane.handler() {
-            return Some(Self::Handler(handler, lane.queue().clone()));
+            return Some(Self::Handler(handler.clone(), lane.queue().clone()));
         }
         let nodes = running.iter().filter(|serving| serving.handlers.is_none());
         let mut serving = nodes.filter(|node| node.takes_queue(lane.queue())).peekable();

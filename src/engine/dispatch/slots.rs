@@ -390,7 +390,7 @@ mod tests {
         slots.set_host("@h".parse().unwrap());
         slots.set_known(BTreeMap::from([("far".parse().unwrap(), known(3))]));
         let queues = Some(["far", "none"].map(|queue| queue.parse().unwrap()).into());
-        slots.set_serving(Serving { queues, labels: BTreeSet::new() }, None);
+        slots.set_serving(Serving { queues, ..Serving::default() }, None);
         assert_eq!(offered(&slots), [("@h".to_owned(), 32), ("far".to_owned(), 3)]);
         assert_eq!(slots.undeclared(), ["none".parse().unwrap()]);
     }
@@ -404,7 +404,7 @@ mod tests {
                 .collect(),
         );
         let labels = ["gpu", "eu"].map(|label| label.parse().unwrap()).into();
-        slots.set_serving(Serving { queues: None, labels }, None);
+        slots.set_serving(Serving { labels, ..Serving::default() }, None);
         let offers: Vec<Offer> =
             slots.offers().into_iter().filter(|offer| !offer.queue.is_of_host()).collect();
         assert_eq!(offers.len(), 1, "a lane of a queue nobody declares is no reason to serve it");

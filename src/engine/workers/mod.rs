@@ -6,12 +6,13 @@
 //!
 //! - [`worker_ask`] has the question of a worker, and the runs that answer it
 //! - [`asking_workers`] lists the workers that ask this node, for `explain` and `doctor`
-//! - [`worker_desk`] takes the questions, and lets them wait without a call to Redis
+//! - [`worker_desk`] takes the questions, and lets them wait ([`waiting_asks`]) without a call to Redis
 //! - [`worker_claims`] polls for all waiting workers together, and claims runs for them
 //! - [`run_report`] and [`worker_reports`] record what workers report about their runs
 
 pub(crate) mod asking_workers;
 pub(crate) mod run_report;
+pub(crate) mod waiting_asks;
 pub(crate) mod worker_ask;
 pub(crate) mod worker_claims;
 pub(crate) mod worker_desk;

@@ -1,4 +1,4 @@
-//! What a worker reports about a run, and the proof that the worker has the run.
+//! The report of a worker about a run, and the proof that the worker has the run.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,6 +17,11 @@ pub struct RunToken {
 impl RunToken {
     pub(super) fn new(fence: Fence, ask: &str) -> Self {
         Self { fence, ask: ask.to_owned() }
+    }
+
+    /// Returns the fence of the claim.
+    pub fn fence(&self) -> u64 {
+        self.fence.as_u64()
     }
 }
 
@@ -48,11 +53,11 @@ pub struct ReportedRun {
     pub run: RunId,
     /// The proof that the worker has the run.
     pub token: RunToken,
-    /// What the worker reports.
+    /// The report of the worker.
     pub report: Report,
 }
 
-/// What a worker reports about a run.
+/// The report of a worker about a run.
 #[derive(Debug, Clone)]
 pub enum Report {
     /// The worker goes on.
@@ -82,7 +87,7 @@ pub enum Report {
 
 /// The answer to a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ReportReply {
+pub enum WorkerReply {
     /// The report was recorded. For [`Report::Alive`]: the lease was renewed for this time.
     Ok(Option<Duration>),
     /// The worker shall stop the work, and then report its end. The lease was renewed.

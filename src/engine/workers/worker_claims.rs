@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tracing::info;
 
+use super::waiting_asks::{WaitingAsk, WaitingAsks};
 use super::worker_ask::HandedRun;
-use super::worker_desk::{WaitingAsk, WaitingAsks};
 use crate::domain::job::job_spec::Delivery;
 use crate::domain::name::names::JobName;
 use crate::domain::queue::lane::Lane;
@@ -164,7 +164,12 @@ async fn round(claims: &WorkerClaims, state: &mut ClaimLoop) -> Duration {
         .take_all()
         .into_iter()
         .filter(|waiting| !waiting.is_gone())
-        .map(|waiting| ServedAsk { waiting, runs: Vec::new(), planned: Vec::new(), payload_bytes: 0 })
+        .map(|waiting| ServedAsk {
+            waiting,
+            runs: Vec::new(),
+            planned: Vec::new(),
+            payload_bytes: 0,
+        })
         .collect();
     if served.is_empty() {
         return LONGEST_SLEEP;

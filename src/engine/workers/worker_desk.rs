@@ -1,9 +1,10 @@
 //! The place where workers ask for runs. A question waits here without a call to Redis.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use super::waiting_asks::{AskError, WaitingAsk, WaitingAsks};
 use super::worker_ask::{HandedRun, WorkerAsk};
 use super::worker_claims::WorkerClaims;
 use super::worker_reports::WorkerReports;
@@ -11,9 +12,6 @@ use crate::domain::run::run_state::RunState;
 use crate::engine::node_context::{NodeContext, Phase};
 use crate::keeper::BootInstant;
 use crate::store::{Claim, StoreError};
-
-/// The most questions that wait at a node.
-pub(super) const MOST_WAITING: usize = 20_000;
 
 /// The place where workers ask a node for runs and report about them. Clones share the same place.
 #[derive(Clone)]
@@ -31,65 +29,6 @@ pub struct WorkerAnswer {
     pub runs: Vec<HandedRun>,
     /// True if the node stops, so that the worker asks another node next.
     pub is_draining: bool,
-}
-
-/// The reason why a question has no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum AskError {
-    /// Too many questions wait at the node.
-    #[error("{MOST_WAITING} questions of workers wait at this node, wanted fewer")]
-    Full,
-    /// An error of the store.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-/// The questions that wait for runs.
-#[derive(Default)]
-pub(super) struct WaitingAsks(Mutex<Vec<WaitingAsk>>);
-
-/// A question that waits for runs.
-pub(super) struct WaitingAsk {
-    pub(super) ask: Arc<WorkerAsk>,
-    /// When the question is answered without runs.
-    pub(super) until: BootInstant,
-    answer: oneshot::Sender<Result<Vec<HandedRun>, StoreError>>,
-}
-
-impl WaitingAsk {
-    /// Answers the question. The asker may be gone.
-    pub(super) fn answer(self, answer: Result<Vec<HandedRun>, StoreError>) {
-        let _ = self.answer.send(answer);
-    }
-
-    /// Returns true if nobody waits for the answer any more.
-    pub(super) fn is_gone(&self) -> bool {
-        self.answer.is_closed()
-    }
-}
-
-impl WaitingAsks {
-    /// Removes and returns all questions, the oldest first.
-    pub(super) fn take_all(&self) -> Vec<WaitingAsk> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Puts questions back in front of those that came meanwhile.
-    pub(super) fn put_back(&self, mut asks: Vec<WaitingAsk>) {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        asks.append(&mut waiting);
-        *waiting = asks;
-    }
-
-    fn add(&self, ask: WaitingAsk) -> Result<(), AskError> {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.retain(|waiting| !waiting.is_gone());
-        if waiting.len() >= MOST_WAITING {
-            return Err(AskError::Full);
-        }
-        waiting.push(ask);
-        Ok(())
-    }
 }
 
 impl WorkerDesk {
@@ -117,7 +56,7 @@ impl WorkerDesk {
         }
         let (answer, answered) = oneshot::channel();
         let until = BootInstant::now().saturating_add(ask.wait);
-        self.waiting.add(WaitingAsk { ask, until, answer })?;
+        self.waiting.add(WaitingAsk::new(ask, until, answer))?;
         self.node.wakeups.worker_claims.notify_one();
         // The loop that answers ends without an answer only at a stop of the node.
         let runs = answered.await.unwrap_or_else(|_| Ok(Vec::new()))?;

@@ -1,4 +1,4 @@
-//! Records what workers report about their runs.
+//! Records the reports of workers about their runs.
 //!
 //! Invariant: a report changes a run only if its token is that of the run's last claim. So a worker
 //! that was too slow changes nothing after another worker got the run. The same report again gets
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::run_report::{Report, ReportReply, ReportedRun};
+use super::run_report::{Report, ReportedRun, WorkerReply};
 use super::worker_claims::WorkerClaims;
 use crate::domain::job::job_spec::JobSpec;
 use crate::domain::name::names::{Fence, JobName, QueueName, RunId};
@@ -55,27 +55,27 @@ impl WorkerReports {
         &self,
         reports: Vec<ReportedRun>,
         queues: &[QueueName],
-    ) -> Result<Vec<ReportReply>, StoreError> {
+    ) -> Result<Vec<WorkerReply>, StoreError> {
         let ids: Vec<RunId> = reports.iter().map(|report| report.run.clone()).collect();
         let records = self.node.store.read_runs(&ids).await?;
         let names: Vec<JobName> = ids.iter().map(|id| id.job().clone()).collect();
         let definitions = self.claims.definitions(&names).await?;
         let now = self.node.store.now().await?;
-        let mut replies = vec![ReportReply::Unknown; reports.len()];
+        let mut replies = vec![WorkerReply::Unknown; reports.len()];
         let mut alive = Vec::new();
         for (at, ((report, record), definition)) in
             reports.into_iter().zip(records).zip(definitions).enumerate()
         {
-            let is_of_caller = |record: &RunRecord| {
-                queues.is_empty() || queues.contains(record.lane.queue())
-            };
+            let is_of_caller =
+                |record: &RunRecord| queues.is_empty() || queues.contains(record.lane.queue());
             let Some(record) = record.ok().flatten().filter(is_of_caller) else { continue };
             let is_last = record.fence == Some(report.token.fence)
                 && record.claim_token.as_deref() == Some(report.token.ask.as_str());
             let job_lane = definition.as_ref().map_or(&record.lane, |job| &job.record.lane);
             let claim = Claim::unanswered(&record, job_lane).filter(|_| is_last);
             let (Some(claim), Some(definition)) = (claim, definition) else {
-                replies[at] = if is_last { repeated(&record, &report.report) } else { gone(&report.report) };
+                replies[at] =
+                    if is_last { repeated(&record, &report.report) } else { gone(&report.report) };
                 continue;
             };
             let open = OpenRun { record, claim, definition };
@@ -96,7 +96,7 @@ impl WorkerReports {
         &self,
         alive: Vec<(usize, OpenRun)>,
         now: UnixMillis,
-    ) -> Result<Vec<(usize, ReportReply)>, StoreError> {
+    ) -> Result<Vec<(usize, WorkerReply)>, StoreError> {
         let mut replies = Vec::new();
         let mut by_lease: BTreeMap<Duration, Vec<(usize, OpenRun)>> = BTreeMap::new();
         for (at, open) in alive {
@@ -109,7 +109,7 @@ impl WorkerReports {
                     retry_in: None,
                 };
                 self.end(&open, &late, now).await?;
-                replies.push((at, ReportReply::Lost));
+                replies.push((at, WorkerReply::Lost));
                 continue;
             }
             let lease = open.record.lease.unwrap_or(self.node.settings.lease);
@@ -121,15 +121,29 @@ impl WorkerReports {
             let words = self.node.store.renew_leases(lease, &claims).await?;
             for ((at, open), word) in runs.into_iter().zip(words) {
                 let is_over = now.since(open.claim.claimed_at) > open.definition.spec.timeout;
-                replies.push((at, match word {
-                    LeaseWord::Extended if is_over => ReportReply::Cancel(lease),
-                    LeaseWord::Extended => ReportReply::Ok(Some(lease)),
-                    LeaseWord::Stop(_) => ReportReply::Cancel(lease),
-                    LeaseWord::Lost => ReportReply::Lost,
-                }));
+                replies.push((
+                    at,
+                    match word {
+                        LeaseWord::Extended if is_over => WorkerReply::Cancel(lease),
+                        LeaseWord::Extended => WorkerReply::Ok(Some(lease)),
+                        LeaseWord::Stop(_) => WorkerReply::Cancel(lease),
+                        LeaseWord::Lost => WorkerReply::Lost,
+                    },
+                ));
             }
         }
         Ok(replies)
+    }
+
+    /// Returns the reason why the run shall stop. Returns `None` if nobody asked for it.
+    async fn stop_request(&self, open: &OpenRun) -> Result<Option<String>, StoreError> {
+        let lease = open.record.lease.unwrap_or(self.node.settings.lease);
+        let run = (open.claim.run.clone(), open.claim.fence);
+        let words = self.node.store.renew_leases(lease, &[run]).await?;
+        Ok(words.into_iter().find_map(|word| match word {
+            LeaseWord::Stop(cause) => Some(cause),
+            LeaseWord::Extended | LeaseWord::Lost => None,
+        }))
     }
 
     /// Ends the attempt of a run as its worker reports.
@@ -138,13 +152,19 @@ impl WorkerReports {
         open: &OpenRun,
         report: &Report,
         now: UnixMillis,
-    ) -> Result<ReportReply, StoreError> {
+    ) -> Result<WorkerReply, StoreError> {
         let OpenRun { record, claim, definition } = open;
         let spec = &definition.spec;
-        let is_over = now.since(claim.claimed_at) > spec.timeout;
-        let outcome = outcome_of(report, is_over);
-        let Some(decision) = decision_of(spec, claim, report, &outcome) else {
-            return Ok(ReportReply::Stale);
+        let mut outcome = outcome_of(report, now.since(claim.claimed_at) > spec.timeout);
+        let mut stop_cause = None;
+        if outcome.ending == Ending::Failed
+            && let Some(cause) = self.stop_request(open).await?
+        {
+            (outcome.ending, stop_cause) = (Ending::Stopped, Some(cause));
+        }
+        let Some(decision) = decision_of(spec, claim, report, &outcome, stop_cause.as_deref())
+        else {
+            return Ok(WorkerReply::Stale);
         };
         let printed = match report {
             Report::Complete { output } | Report::Fail { output, .. } => output.as_str(),
@@ -154,7 +174,8 @@ impl WorkerReports {
             let output = OutputBuffer::new(self.node.settings.output);
             output.append(ExcerptStream::Stdout, printed.as_bytes());
             output.finish();
-            let written = write_output_of(&self.node, &self.retention, claim, &output, &mut 0).await;
+            let written =
+                write_output_of(&self.node, &self.retention, claim, &output, &mut 0).await;
             written.or_else(|error| if error.is_passing() { Err(error) } else { Ok(()) })?;
         }
         let end = AttemptEnd { took: now.since(claim.claimed_at), at: now };
@@ -177,31 +198,31 @@ impl WorkerReports {
             reply: &reply,
         };
         after_end::run_steps(&ended).await;
-        Ok(if reply == FinishReply::Lost { ReportReply::Stale } else { ReportReply::Ok(None) })
+        Ok(if reply == FinishReply::Lost { WorkerReply::Stale } else { WorkerReply::Ok(None) })
     }
 }
 
 /// Returns the answer to a report of a worker that does not have the run.
-fn gone(report: &Report) -> ReportReply {
-    if matches!(report, Report::Alive) { ReportReply::Lost } else { ReportReply::Stale }
+fn gone(report: &Report) -> WorkerReply {
+    if matches!(report, Report::Alive) { WorkerReply::Lost } else { WorkerReply::Stale }
 }
 
 /// Returns the answer to a report about an attempt that has ended: the answer that the same report
 /// got before.
-fn repeated(record: &RunRecord, report: &Report) -> ReportReply {
+fn repeated(record: &RunRecord, report: &Report) -> WorkerReply {
     let is_same = match report {
-        Report::Alive => return ReportReply::Lost,
+        Report::Alive => return WorkerReply::Lost,
         Report::Complete { .. } => record.state == RunState::Succeeded,
-        Report::Fail { .. } => matches!(
-            record.state,
-            RunState::Failed | RunState::TimedOut | RunState::Cancelled
-        ) || record.state == RunState::Scheduled && record.reason.as_deref() == Some("retry"),
+        Report::Fail { .. } => {
+            matches!(record.state, RunState::Failed | RunState::TimedOut | RunState::Cancelled)
+                || record.state == RunState::Scheduled && record.reason.as_deref() == Some("retry")
+        }
         Report::Release { .. } => {
             record.state == RunState::Cancelled
                 || record.state == RunState::Scheduled && record.reason.as_deref() == Some(RELEASED)
         }
     };
-    if is_same { ReportReply::Ok(None) } else { ReportReply::Stale }
+    if is_same { WorkerReply::Ok(None) } else { WorkerReply::Stale }
 }
 
 fn outcome_of(report: &Report, is_over: bool) -> AttemptOutcome {
@@ -222,24 +243,23 @@ fn decision_of(
     claim: &Claim,
     report: &Report,
     outcome: &AttemptOutcome,
+    stop_cause: Option<&str>,
 ) -> Option<AttemptVerdict> {
     if let Report::Release { delay } = report {
-        let verdict =
-            if delay.is_zero() { Verdict::Release } else { Verdict::AskLater(*delay) };
+        let verdict = if delay.is_zero() { Verdict::Release } else { Verdict::AskLater(*delay) };
         return Some(AttemptVerdict { verdict, reason: RELEASED.to_owned(), unclear: 0 });
     }
     let course = Course::Attempted(outcome.clone());
-    let decision = verdict::verdict_of(spec, claim, &course, None, fastrand::f64())?;
+    let decision = verdict::verdict_of(spec, claim, &course, stop_cause, fastrand::f64())?;
     Some(match (report, &decision.verdict) {
         (Report::Fail { retry: Some(false), .. }, Verdict::Retry(_)) => AttemptVerdict {
             verdict: Verdict::Final(RunState::Failed),
             reason: "its worker asked for no retry".to_owned(),
             unclear: 0,
         },
-        (Report::Fail { retry_in: Some(wait), .. }, Verdict::Retry(_)) => AttemptVerdict {
-            verdict: Verdict::Retry(*wait),
-            ..decision
-        },
+        (Report::Fail { retry_in: Some(wait), .. }, Verdict::Retry(_)) => {
+            AttemptVerdict { verdict: Verdict::Retry(*wait), ..decision }
+        }
         _ => decision,
     })
 }

@@ -35,7 +35,7 @@ impl TokenRole {
     /// Returns true if this role may do what `needed` may do.
     pub const fn includes(self, needed: Self) -> bool {
         match needed {
-            Self::Worker => matches!(self, Self::Worker),
+            Self::Worker => matches!(self, Self::Worker | Self::Admin),
             Self::Viewer => !matches!(self, Self::Worker),
             Self::Operator => matches!(self, Self::Operator | Self::Admin),
             Self::Admin => matches!(self, Self::Admin),
@@ -103,12 +103,12 @@ mod tests {
     use super::TokenRole::{Admin, Operator, Viewer, Worker};
 
     #[test]
-    fn each_role_includes_the_roles_below_it_but_a_worker_stands_alone() {
+    fn each_role_includes_the_roles_below_it_and_only_admin_is_also_a_worker() {
         for (role, includes) in [
             (Worker, [true, false, false, false]),
             (Viewer, [false, true, false, false]),
             (Operator, [false, true, true, false]),
-            (Admin, [false, true, true, true]),
+            (Admin, [true, true, true, true]),
         ] {
             assert_eq!(
                 [Worker, Viewer, Operator, Admin].map(|needed| role.includes(needed)),

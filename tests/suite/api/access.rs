@@ -12,7 +12,7 @@ use super::{ApiScene, DEFINING, node_at};
 /// Each route with the lowest role that may use it, or `define` for the role admin with
 /// `define = true`, or `open`. The status is that of a caller who may use the route, for a name that
 /// nothing has and the body `{}`.
-const ROUTES: [(&str, &str, &str, u16); 57] = [
+const ROUTES: [(&str, &str, &str, u16); 62] = [
     ("get", "/healthz", "open", 200),
     ("get", "/readyz", "open", 200),
     ("get", "/login", "open", 401),
@@ -39,6 +39,11 @@ const ROUTES: [(&str, &str, &str, u16); 57] = [
     ("post", "/v1/queues/{queue}/pause", "operator", 404),
     ("post", "/v1/queues/{queue}/resume", "operator", 404),
     ("post", "/v1/queues/{queue}/set", "operator", 422),
+    ("post", "/v1/queues/{queue}/claim", "worker", 422),
+    ("post", "/v1/runs/heartbeat", "worker", 422),
+    ("post", "/v1/runs/complete", "worker", 422),
+    ("post", "/v1/runs/fail", "worker", 422),
+    ("post", "/v1/runs/release", "worker", 422),
     ("get", "/v1/groups", "viewer", 200),
     ("get", "/v1/nodes", "viewer", 200),
     ("get", "/v1/stats", "viewer", 200),
@@ -82,6 +87,8 @@ fn denial(needed: &str, caller: &str, may_define: bool) -> Option<u16> {
     let rank = |role: &str| ["viewer", "operator", "admin"].iter().position(|known| *known == role);
     match (needed, rank(caller)) {
         ("open", _) => None,
+        ("worker", _) if matches!(caller, "worker" | "admin") => None,
+        ("worker", Some(_)) => Some(403),
         (_, None) if caller == "worker" => Some(403),
         (_, None) => Some(401),
         ("define", Some(2)) => (!may_define).then_some(403),

@@ -14,6 +14,7 @@ mod repeating;
 mod round_trips;
 mod streams;
 mod warnings;
+mod workers;
 
 use std::fs;
 use std::path::{Path, PathBuf};

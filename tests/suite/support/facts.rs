@@ -1,5 +1,7 @@
 //! The facts that a node reports about itself.
 
+use std::collections::BTreeSet;
+
 use schedd::domain::queue::lane_serving::Serving;
 use schedd::domain::time::unix_millis::UnixMillis;
 use schedd::store::BeatFacts;
@@ -18,6 +20,7 @@ pub(crate) fn node_facts(started_at: UnixMillis) -> BeatFacts {
         running: 0,
         clock_offset_ms: None,
         serving: Serving::default(),
+        workers: BTreeSet::new(),
         at_limit: None,
         limits: None,
         limits_why: String::new(),

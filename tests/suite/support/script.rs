@@ -183,6 +183,7 @@ fn line_of(action: &Action) -> String {
         Action::Shell(line) => line.clone(),
         Action::Command(words) => words.join(" "),
         Action::Http(_) => "a request".to_owned(),
+        Action::Handler(_) => "the work of a worker".to_owned(),
     }
 }
 

@@ -7,6 +7,8 @@ mod notice_kind;
 mod run_id;
 
 pub use fence::Fence;
-pub use name_types::{GroupName, HandlerName, IdError, JobName, Label, MAX_NAME_LEN, NodeName, QueueName};
+pub use name_types::{
+    GroupName, HandlerName, IdError, JobName, Label, MAX_NAME_LEN, NodeName, QueueName,
+};
 pub use notice_kind::NoticeKind;
 pub use run_id::{RunId, RunKind};

@@ -35,7 +35,9 @@ use crate::engine::recovery::loss::loss_watch::LossWatch;
 use crate::engine::status::node_counters::ClaimOutcome;
 use crate::engine::status::node_health::NodeHealth;
 use crate::keeper::BootInstant;
-use crate::store::{Blocking, Claim, ClaimOrder, ClaimReply, Claimant, DueEntry, RunRecord, StoreError};
+use crate::store::{
+    Blocking, Claim, ClaimOrder, ClaimReply, Claimant, DueEntry, RunRecord, StoreError,
+};
 
 /// The part of dispatch that decides about due runs and claims those that are to start.
 pub(crate) struct Claimer {
@@ -59,12 +61,7 @@ pub(crate) struct ClaimParty {
 /// The receiver of claimed runs.
 pub(crate) trait StartClaimed: Send + Sync {
     /// Starts the run of `claim`, which was sent to Redis at `sent`. Neither waits nor fails.
-    fn start_claimed(
-        self: Arc<Self>,
-        definition: Arc<Definition>,
-        claim: Claim,
-        sent: BootInstant,
-    );
+    fn start_claimed(self: Arc<Self>, definition: Arc<Definition>, claim: Claim, sent: BootInstant);
 }
 
 /// A due run that is to start, with the request to claim it.

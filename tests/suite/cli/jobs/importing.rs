@@ -213,7 +213,7 @@ fn mailto_sends_what_the_run_printed_to_all_addresses() {
         let line = match action {
             Action::Shell(line) => line,
             Action::Command(words) => &words[2],
-            Action::Http(_) => panic!("{action:?}"),
+            Action::Http(_) | Action::Handler(_) => panic!("{action:?}"),
         };
         let line = line.replace("/usr/sbin/sendmail", sendmail.to_str().unwrap());
         let run = |output: &str| {

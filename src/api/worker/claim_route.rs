@@ -1,0 +1,177 @@
+//! `POST /v1/queues/{queue}/claim`: a worker asks for runs, and may wait for them.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::worker_body::{bounds_fault, length_fault, read_body};
+use crate::api::api_problem::{ApiProblem, Fault};
+use crate::api::api_state::ApiState;
+use crate::api::auth::Caller;
+use crate::cli::embedded::{CliFailure, rfc3339};
+use crate::domain::name::names::{HandlerName, Label, NodeName, QueueName};
+use crate::domain::queue::lane::MAX_LABELS;
+use crate::domain::queue::lane_serving::{HandlerChoice, Serving};
+use crate::domain::time::zone::Zone;
+use crate::engine::{AskError, HandedRun, WorkerAnswer, WorkerAsk};
+use crate::secrets::tokens::sha256;
+
+const MOST_RUNS: u64 = 500;
+const MOST_WAIT_MS: u64 = 55_000;
+const LEAST_LEASE_MS: u64 = 1_000;
+const MOST_LEASE_MS: u64 = 12 * 3_600_000;
+const LEASE_MS: u64 = 30_000;
+const MOST_HANDLERS: usize = 100;
+const MOST_ID_BYTES: usize = 200;
+/// The number of characters of the id of a question, as records of runs have it.
+const ID_CHARS: usize = 32;
+
+/// The body of a question for runs.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClaimBody {
+    claim_id: String,
+    worker: WorkerBody,
+    handlers: Option<Vec<String>>,
+    max: u64,
+    #[serde(default)]
+    wait_ms: u64,
+    lease_ms: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WorkerBody {
+    name: String,
+    #[serde(default)]
+    labels: Vec<String>,
+}
+
+/// Answers a question of a worker for runs of `queue`.
+pub(in crate::api) async fn claim_runs(
+    state: &ApiState,
+    caller: &Caller,
+    queue: &str,
+    body: Option<&[u8]>,
+) -> Result<Response, ApiProblem> {
+    let ask = ask_of(caller, queue, &read_body::<ClaimBody>(body)?)?;
+    let place = state.polls.clone().try_acquire_owned().map_err(|_| {
+        ApiProblem::busy("too many questions of workers wait at this node; try again later", 1)
+    })?;
+    let answer = state.workers.ask(ask).await.map_err(|error| match error {
+        AskError::Full => ApiProblem::busy(error.to_string(), 1),
+        AskError::Store(error) => CliFailure::from(error).into(),
+    })?;
+    drop(place);
+    Ok(crate::api::route::json_response(StatusCode::OK, &document(&answer)))
+}
+
+fn ask_of(caller: &Caller, queue: &str, body: &ClaimBody) -> Result<WorkerAsk, ApiProblem> {
+    let mut faults = Vec::new();
+    let mut bad = |path: &str, error: &dyn std::fmt::Display| {
+        faults.push(Fault { path: Some(path.to_owned()), found: error.to_string(), wanted: None });
+    };
+    let queue = queue.parse::<QueueName>().map_err(|error| bad("queue", &error)).ok();
+    let worker = body.worker.name.parse::<NodeName>();
+    let worker = worker.map_err(|error| bad("worker.name", &error)).ok();
+    let mut labels = BTreeSet::new();
+    for label in &body.worker.labels {
+        match label.parse::<Label>().and_then(Label::for_people) {
+            Ok(label) => drop(labels.insert(label)),
+            Err(error) => bad("worker.labels", &error),
+        }
+    }
+    let mut handlers = HandlerChoice::Any;
+    if let Some(names) = &body.handlers {
+        let mut known = BTreeSet::new();
+        for name in names {
+            match name.parse::<HandlerName>() {
+                Ok(name) => drop(known.insert(name)),
+                Err(error) => bad("handlers", &error),
+            }
+        }
+        handlers = HandlerChoice::Only(known);
+    }
+    let lease_ms = body.lease_ms.unwrap_or(LEASE_MS);
+    faults.extend(bounds_fault("claim_id", body.claim_id.len() as u64, 1, MOST_ID_BYTES as u64));
+    faults.extend(length_fault("worker.labels", body.worker.labels.len(), MAX_LABELS, "labels"));
+    let named = body.handlers.as_ref().map_or(0, Vec::len);
+    faults.extend(length_fault("handlers", named, MOST_HANDLERS, "handlers"));
+    faults.extend(bounds_fault("max", body.max, 1, MOST_RUNS));
+    faults.extend(bounds_fault("wait_ms", body.wait_ms, 0, MOST_WAIT_MS));
+    faults.extend(bounds_fault("lease_ms", lease_ms, LEAST_LEASE_MS, MOST_LEASE_MS));
+    let (Some(queue), Some(worker), true) = (queue, worker, faults.is_empty()) else {
+        return Err(ApiProblem::invalid(faults));
+    };
+    if !caller.serves(&queue) {
+        return Err(ApiProblem::forbidden(format!("the token is not for queue {queue}")));
+    }
+    let id = sha256(&format!("{}\n{queue}\n{worker}\n{}", caller.by, body.claim_id));
+    Ok(WorkerAsk {
+        worker,
+        serving: Serving { queues: Some([queue.clone()].into()), labels, handlers: Some(handlers) },
+        queue,
+        most: usize::try_from(body.max).unwrap_or(1),
+        wait: Duration::from_millis(body.wait_ms),
+        lease: Duration::from_millis(lease_ms),
+        id: id.chars().take(ID_CHARS).collect(),
+    })
+}
+
+fn document(answer: &WorkerAnswer) -> Value {
+    json!({
+        "runs": answer.runs.iter().map(run_document).collect::<Value>(),
+        "drain": answer.is_draining,
+    })
+}
+
+fn run_document(run: &HandedRun) -> Value {
+    let payload: Value = serde_json::from_str(&run.payload).unwrap_or_default();
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let mut document = json!({
+        "run_id": run.run.to_string(),
+        "job": run.job.as_str(),
+        "handler": run.handler,
+        "payload": payload,
+        "due": rfc3339(run.run.due(), &Zone::utc()),
+        "attempt": run.attempt,
+        "fence": run.token.fence(),
+        "token": run.token.to_string(),
+        "lease_ms": millis(run.lease),
+        "timeout_ms": millis(run.timeout),
+    });
+    if let Some(trace) = run.trace {
+        document["traceparent"] = trace.to_string().into();
+    }
+    document
+}
+
+/// Returns the schema of the body of a question.
+pub(in crate::api) fn claim_schema() -> Value {
+    let name = json!({"type": "string", "pattern": "^[a-z0-9][a-z0-9._-]{0,62}$"});
+    json!({
+        "type": "object",
+        "required": ["claim_id", "worker", "max"],
+        "additionalProperties": false,
+        "properties": {
+            "claim_id": {"type": "string", "minLength": 1, "maxLength": MOST_ID_BYTES / 4,
+                         "description": "the id of the question: the same id gets the same runs"},
+            "worker": {
+                "type": "object", "required": ["name"], "additionalProperties": false,
+                "properties": {
+                    "name": name,
+                    "labels": {"type": "array", "maxItems": MAX_LABELS, "items": name},
+                },
+            },
+            "handlers": {"type": ["array", "null"], "maxItems": MOST_HANDLERS, "items": name,
+                         "description": "only runs of these handlers (all)"},
+            "max": {"type": "integer", "minimum": 1, "maximum": MOST_RUNS},
+            "wait_ms": {"type": "integer", "minimum": 0, "maximum": MOST_WAIT_MS},
+            "lease_ms": {"type": ["integer", "null"], "minimum": LEAST_LEASE_MS, "maximum": MOST_LEASE_MS},
+        },
+    })
+}

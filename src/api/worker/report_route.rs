@@ -1,0 +1,175 @@
+//! `POST /v1/runs/heartbeat`, `complete`, `fail` and `release`: what a worker reports about its runs.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::worker_body::{bounds_fault, length_fault, read_body};
+use crate::api::api_problem::{ApiProblem, Fault};
+use crate::api::api_state::ApiState;
+use crate::api::auth::Caller;
+use crate::api::route::ReportKind;
+use crate::cli::embedded::CliFailure;
+use crate::engine::{Report, ReportedRun, WorkerReply};
+
+const MOST_RUNS: usize = 500;
+const MOST_ERROR_BYTES: usize = 8 * 1024;
+/// The longest wait before a run is due again: 30 days.
+const MOST_DELAY_MS: u64 = 30 * 86_400_000;
+
+/// The body of a report. Each route takes some of the members of a run.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReportBody {
+    runs: Vec<RunBody>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RunBody {
+    run_id: String,
+    token: String,
+    output: Option<String>,
+    error: Option<String>,
+    retry: Option<bool>,
+    retry_in_ms: Option<u64>,
+    delay_ms: Option<u64>,
+}
+
+/// Records the reports in `body`.
+pub(in crate::api) async fn report(
+    state: &ApiState,
+    caller: &Caller,
+    kind: ReportKind,
+    body: Option<&[u8]>,
+) -> Result<Response, ApiProblem> {
+    let body: ReportBody = read_body(body)?;
+    let mut faults = Vec::new();
+    faults.extend(length_fault("runs", body.runs.len(), MOST_RUNS, "runs"));
+    let mut runs = Vec::new();
+    for (at, run) in body.runs.iter().enumerate() {
+        runs.extend(reported(kind, &format!("runs[{at}]"), run, &mut faults));
+    }
+    if !faults.is_empty() {
+        return Err(ApiProblem::invalid(faults));
+    }
+    let replies = state.workers.reports().record(runs, &caller.queues).await;
+    let replies = replies.map_err(CliFailure::from)?;
+    let runs: Value = body
+        .runs
+        .iter()
+        .zip(replies)
+        .map(|(run, reply)| reply_document(&run.run_id, &reply))
+        .collect();
+    let document = if kind == ReportKind::Heartbeat {
+        json!({"runs": runs, "drain": state.status.status().is_stopping})
+    } else {
+        json!({"runs": runs})
+    };
+    Ok(crate::api::route::json_response(StatusCode::OK, &document))
+}
+
+/// Returns the report about one run. `path` is its place in the body. Adds its faults to `faults`.
+fn reported(
+    kind: ReportKind,
+    path: &str,
+    run: &RunBody,
+    faults: &mut Vec<Fault>,
+) -> Option<ReportedRun> {
+    let at = |member: &str| format!("{path}.{member}");
+    let given = [
+        ("output", run.output.is_some()),
+        ("error", run.error.is_some()),
+        ("retry", run.retry.is_some()),
+        ("retry_in_ms", run.retry_in_ms.is_some()),
+        ("delay_ms", run.delay_ms.is_some()),
+    ];
+    let known = members(kind);
+    for (member, _) in given.iter().filter(|(name, is_given)| *is_given && !known.contains(name)) {
+        let wanted = [&["run_id", "token"], known].concat().join(", ");
+        faults.push(Fault::new(&at(member), "an unknown member", wanted));
+    }
+    let id = run.run_id.parse();
+    let id = id.map_err(|error: crate::domain::name::names::IdError| {
+        faults.push(Fault { path: Some(at("run_id")), found: error.to_string(), wanted: None });
+    });
+    let token = run.token.parse();
+    let token = token.map_err(|error: crate::engine::RunTokenError| {
+        faults.push(Fault { path: Some(at("token")), found: error.to_string(), wanted: None });
+    });
+    let wait = |ms: Option<u64>| ms.map(Duration::from_millis);
+    for (member, ms) in [("retry_in_ms", run.retry_in_ms), ("delay_ms", run.delay_ms)] {
+        faults.extend(ms.and_then(|ms| bounds_fault(&at(member), ms, 0, MOST_DELAY_MS)));
+    }
+    let output = run.output.clone().unwrap_or_default();
+    let report = match kind {
+        ReportKind::Heartbeat => Report::Alive,
+        ReportKind::Complete => Report::Complete { output },
+        ReportKind::Fail => {
+            let Some(error) = run.error.clone().filter(|error| !error.trim().is_empty()) else {
+                faults.push(Fault::new(&at("error"), "no text", "the reason in words"));
+                return None;
+            };
+            faults.extend(length_fault(&at("error"), error.len(), MOST_ERROR_BYTES, "bytes"));
+            Report::Fail { error, output, retry: run.retry, retry_in: wait(run.retry_in_ms) }
+        }
+        ReportKind::Release => Report::Release { delay: wait(run.delay_ms).unwrap_or_default() },
+    };
+    Some(ReportedRun { run: id.ok()?, token: token.ok()?, report })
+}
+
+/// Returns the members of a run that a report may have besides `run_id` and `token`.
+fn members(kind: ReportKind) -> &'static [&'static str] {
+    match kind {
+        ReportKind::Heartbeat => &[],
+        ReportKind::Complete => &["output"],
+        ReportKind::Fail => &["error", "output", "retry", "retry_in_ms"],
+        ReportKind::Release => &["delay_ms"],
+    }
+}
+
+fn reply_document(run: &str, reply: &WorkerReply) -> Value {
+    let (word, lease) = match reply {
+        WorkerReply::Ok(lease) => ("ok", *lease),
+        WorkerReply::Cancel(lease) => ("cancel", Some(*lease)),
+        WorkerReply::Lost => ("lost", None),
+        WorkerReply::Stale => ("stale", None),
+        WorkerReply::Unknown => ("unknown", None),
+    };
+    let mut document = json!({"run_id": run, "result": word});
+    if let Some(lease) = lease {
+        document["lease_ms"] = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX).into();
+    }
+    document
+}
+
+/// Returns the schema of the body of a report.
+pub(in crate::api) fn report_schema(kind: ReportKind) -> Value {
+    let delay = json!({"type": ["integer", "null"], "minimum": 0, "maximum": MOST_DELAY_MS});
+    let mut properties = json!({
+        "run_id": {"type": "string", "pattern": "^[a-z0-9][a-z0-9._-]{0,62}@[0-9]{1,13}$"},
+        "token": {"type": "string", "pattern": "^[1-9][0-9]{0,14}\\.[0-9a-f]{32}$"},
+    });
+    for member in members(kind) {
+        properties[*member] = match *member {
+            "retry" => json!({"type": ["boolean", "null"]}),
+            "retry_in_ms" | "delay_ms" => delay.clone(),
+            "error" => {
+                json!({"type": "string", "pattern": "^[a-z ]*[a-z][a-z ]*$", "maxLength": MOST_ERROR_BYTES / 4})
+            }
+            _ => json!({"type": ["string", "null"]}),
+        };
+    }
+    let mut required = vec!["run_id", "token"];
+    required.extend(members(kind).contains(&"error").then_some("error"));
+    json!({
+        "type": "object", "required": ["runs"], "additionalProperties": false,
+        "properties": {"runs": {"type": "array", "maxItems": MOST_RUNS, "items": {
+            "type": "object", "required": required, "additionalProperties": false,
+            "properties": properties,
+        }}},
+    })
+}

@@ -1,0 +1,31 @@
+//! The JSON body of a request of a worker.
+
+use serde::de::DeserializeOwned;
+
+use crate::api::api_problem::{ApiProblem, Fault};
+
+/// Reads the body of a request. Fails (400) if it is no JSON, and (422) if a member is missing,
+/// unknown or of another type.
+pub(super) fn read_body<T: DeserializeOwned>(body: Option<&[u8]>) -> Result<T, ApiProblem> {
+    let body = body.ok_or_else(|| {
+        ApiProblem::bad_request("found no body, wanted a JSON object; see docs/workers.md")
+    })?;
+    serde_json::from_slice(body).map_err(|error| {
+        if error.is_data() {
+            ApiProblem::invalid(vec![Fault { path: None, found: error.to_string(), wanted: None }])
+        } else {
+            ApiProblem::bad_request(format!("the body: {}", crate::config::json_fault(&error)))
+        }
+    })
+}
+
+/// Returns the fault of a number outside these bounds. Returns `None` for a number within them.
+pub(super) fn bounds_fault(path: &str, found: u64, least: u64, most: u64) -> Option<Fault> {
+    let is_within = (least..=most).contains(&found);
+    (!is_within).then(|| Fault::new(path, found.to_string(), format!("{least} to {most}")))
+}
+
+/// Returns the fault of a text or a list that is too long. `found` is its length.
+pub(super) fn length_fault(path: &str, found: usize, most: usize, of: &str) -> Option<Fault> {
+    (found > most).then(|| Fault::new(path, format!("{found} {of}"), format!("at most {most}")))
+}

@@ -1,0 +1,168 @@
+//! Questions of workers for runs: repeated, waiting, and by the rules of queues and jobs.
+
+use std::thread;
+use std::time::Duration;
+
+use schedd::secrets::tokens::TokenRole;
+use serde_json::{Value, json};
+
+use super::{QUEUE, add, claim, claim_now, question, report};
+use crate::api::http_probe::HttpProbe;
+use crate::api::{ApiScene, DEFINING, entry, node_at};
+use crate::support::wait::{LONG, until};
+
+/// Returns the workers that ask the node `n1`, as its record has them.
+fn workers_of(scene: &ApiScene) -> String {
+    let mut redis = scene.redis.connection();
+    let found = redis::cmd("HGET").arg("{schedd}:node:n1").arg("workers").query(&mut redis);
+    found.unwrap_or_default()
+}
+
+/// Returns the number of commands that Redis has executed.
+fn commands(scene: &ApiScene) -> u64 {
+    let info: String =
+        redis::cmd("INFO").arg("stats").query(&mut scene.redis.connection()).unwrap();
+    let count = info.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
+    count.unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn a_question_with_the_same_id_gets_the_same_runs_at_every_node() {
+    let scene = ApiScene::start(DEFINING, QUEUE);
+    let (_second, address) =
+        node_at(&scene.redis.url(), "n2", scene.tokens.path(), DEFINING, QUEUE);
+    add(&scene, json!({"name": "a"}));
+    add(&scene, json!({"name": "b"}));
+    let first = claim(&scene, "c1", json!({"max": 1}));
+    assert_eq!(first.len(), 1);
+    let tokens = vec![("worker".to_owned(), scene.probe.token("worker").to_owned())];
+    let other = HttpProbe::new(address, tokens);
+    let json = [("Content-Type", "application/json")];
+    let body = question("c1", json!({"max": 1}));
+    let again = other.send("worker", "POST", "/v1/queues/mail/claim", &json, body.as_bytes());
+    assert_eq!(again.of(200)["runs"], Value::from(first.clone()));
+    let body = json!({"runs": [{"run_id": first[0]["run_id"], "token": first[0]["token"]}]});
+    let body = body.to_string();
+    let done = other.send("worker", "POST", "/v1/runs/complete", &json, body.as_bytes());
+    assert_eq!(done.of(200)["runs"][0]["result"], "ok");
+    let second = claim(&scene, "c2", json!({}));
+    assert_eq!(second.len(), 1);
+    assert_ne!(second[0]["job"], first[0]["job"]);
+}
+
+#[test]
+fn a_waiting_worker_gets_a_run_as_soon_as_it_is_due_and_idle_workers_cost_nothing() {
+    let scene = ApiScene::start(DEFINING, QUEUE);
+    thread::scope(|threads| {
+        let waiting: Vec<_> = (0..20)
+            .map(|number| {
+                let scene = &scene;
+                threads.spawn(move || {
+                    claim(scene, &format!("c{number}"), json!({"wait_ms": 55_000, "max": 1}))
+                })
+            })
+            .collect();
+        until("the workers are known", LONG, || (workers_of(&scene) == "mail|*|").then_some(()));
+        // An idle node sends two commands a second, a heartbeat each 5 s, and rarely more. After its
+        // start it needs more for some seconds.
+        until("the node and its workers are idle", LONG, || {
+            let before = commands(&scene);
+            thread::sleep(Duration::from_secs(2));
+            (commands(&scene) - before <= 12).then_some(())
+        });
+        for number in 0..20 {
+            add(&scene, json!({"name": format!("a{number}"), "in": "1s"}));
+        }
+        for thread in waiting {
+            assert_eq!(thread.join().unwrap().len(), 1);
+        }
+    });
+}
+
+#[test]
+fn limits_keys_priorities_and_labels_hold_for_workers_too() {
+    let queue = "[queues.mail]\nlimit = 2\n";
+    let scene = ApiScene::start(DEFINING, queue);
+    for number in 0..4 {
+        add(&scene, json!({"name": format!("a{number}")}));
+    }
+    let runs = claim(&scene, "c1", json!({}));
+    assert_eq!(runs.len(), 2, "the queue has room for two runs");
+    assert!(claim_now(&scene, "c2").is_empty());
+    report(&scene, "complete", &runs[0], json!({}));
+    let next = claim(&scene, "c3", json!({}));
+    assert_eq!(next.len(), 1);
+    let scene = ApiScene::start(DEFINING, QUEUE);
+    add(&scene, json!({"name": "low", "priority": -1}));
+    add(&scene, json!({"name": "high", "priority": 1}));
+    add(&scene, json!({"name": "other", "handler": "resize"}));
+    add(&scene, json!({"name": "gpu", "requires": ["gpu"]}));
+    let runs = claim(&scene, "c1", json!({"handlers": ["send"], "max": 1}));
+    assert_eq!(runs[0]["job"], "high");
+    let runs = claim(&scene, "c2", json!({"handlers": ["send"]}));
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    assert_eq!(runs[0]["job"], "low");
+    let with = json!({"worker": {"name": "w2", "labels": ["gpu"]}, "handlers": ["send"]});
+    assert_eq!(claim(&scene, "c3", with)[0]["job"], "gpu");
+    for number in 0..2 {
+        add(&scene, json!({"name": format!("k{number}"), "key": "one", "handler": "keyed"}));
+    }
+    let keyed = json!({"handlers": ["keyed"]});
+    let runs = claim(&scene, "c4", keyed.clone());
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    report(&scene, "complete", &runs[0], json!({}));
+    assert_eq!(claim(&scene, "c5", keyed).len(), 1);
+}
+
+#[test]
+fn explain_says_that_no_worker_asks_until_one_asks() {
+    let scene = ApiScene::start(DEFINING, QUEUE);
+    add(&scene, json!({"name": "a", "handler": "resize"}));
+    let why = || scene.get("viewer", "/v1/jobs/a/explain").text();
+    let said = until("explain names the handler", LONG, || {
+        let said = why();
+        said.contains("no worker asks for runs of handler resize in queue mail").then_some(said)
+    });
+    assert!(!said.contains("no running node"), "{said}");
+    claim(&scene, "c1", json!({"handlers": ["send"], "wait_ms": 0}));
+    assert!(why().contains("no worker asks"));
+    let runs = claim(&scene, "c2", json!({"handlers": ["resize"]}));
+    assert_eq!(runs.len(), 1);
+}
+
+#[test]
+fn a_token_of_a_worker_is_bound_to_its_queues() {
+    let mut scene = ApiScene::start(DEFINING, QUEUE);
+    let text = schedd::secrets::tokens::TokenText::random().unwrap();
+    let mut bound = entry("bound", TokenRole::Worker, text.as_str(), None);
+    bound.queues = vec!["thumbs".to_owned()];
+    scene.tokens.add(|_| bound).unwrap();
+    scene.probe.add_token("bound", text.as_str());
+    let body = question("c1", json!({"wait_ms": 0}));
+    scene.post("bound", "/v1/queues/mail/claim", &body).problem(403, "forbidden");
+    scene.post("bound", "/v1/queues/thumbs/claim", &body).of(200);
+    add(&scene, json!({"name": "a"}));
+    let run = claim(&scene, "c1", json!({}))[0].clone();
+    let body = json!({"runs": [{"run_id": run["run_id"], "token": run["token"]}]}).to_string();
+    let answer = scene.post("bound", "/v1/runs/complete", &body).of(200);
+    assert_eq!(answer["runs"][0]["result"], "unknown");
+    assert_eq!(report(&scene, "complete", &run, json!({}))["result"], "ok");
+}
+
+#[test]
+fn waiting_workers_are_answered_when_their_node_stops() {
+    let mut scene = ApiScene::start(DEFINING, QUEUE);
+    let address = scene.probe.address().to_owned();
+    let token = scene.probe.token("worker").to_owned();
+    let probe = HttpProbe::new(address, vec![("worker".to_owned(), token)]);
+    let waiting = thread::spawn(move || {
+        let json = [("Content-Type", "application/json")];
+        let body = question("c1", json!({"wait_ms": 55_000}));
+        probe.send("worker", "POST", "/v1/queues/mail/claim", &json, body.as_bytes()).of(200)
+    });
+    until("the worker waits", LONG, || (workers_of(&scene) == "mail|*|").then_some(()));
+    scene.daemon.term();
+    scene.daemon.wait_exit();
+    let answer = waiting.join().unwrap();
+    assert_eq!((&answer["runs"], &answer["drain"]), (&json!([]), &json!(true)));
+}

@@ -1,0 +1,147 @@
+//! Reports of workers about their runs.
+
+use serde_json::json;
+
+use super::{QUEUE, add, claim, claim_now, question, report, shown};
+use crate::api::{ApiScene, DEFINING};
+use crate::support::wait::{LONG, until};
+
+#[test]
+fn a_worker_gets_a_run_and_completes_it_with_output() {
+    let scene = ApiScene::start(DEFINING, QUEUE);
+    add(&scene, json!({"name": "a", "timeout": "1m"}));
+    let runs = claim(&scene, "c1", json!({"handlers": ["send"], "lease_ms": 60_000}));
+    let [run] = runs.as_slice() else { panic!("{runs:?}") };
+    assert_eq!(
+        (&run["job"], &run["handler"], &run["payload"]["to"], &run["attempt"]),
+        (&json!("a"), &json!("send"), &json!("ann"), &json!(1))
+    );
+    assert_eq!((&run["lease_ms"], &run["timeout_ms"]), (&json!(60_000), &json!(60_000)));
+    assert_eq!(shown(&scene, run)["node"], "worker:w1");
+    let alive = report(&scene, "heartbeat", run, json!({}));
+    assert_eq!((&alive["result"], &alive["lease_ms"]), (&json!("ok"), &json!(60_000)));
+    for _ in 0..2 {
+        assert_eq!(report(&scene, "complete", run, json!({"output": "sent\n"}))["result"], "ok");
+    }
+    let ended = shown(&scene, run);
+    assert_eq!(ended["state"], "succeeded", "{ended}");
+    let id = run["run_id"].as_str().unwrap();
+    assert_eq!(scene.get("viewer", &format!("/v1/runs/{id}/logs")).text(), "sent\n");
+    assert_eq!(report(&scene, "heartbeat", run, json!({}))["result"], "lost");
+    assert_eq!(report(&scene, "fail", run, json!({"error": "x"}))["result"], "stale");
+    let unknown = json!({"run_id": "b@1", "token": run["token"]});
+    assert_eq!(report(&scene, "complete", &unknown, json!({}))["result"], "unknown");
+}
+
+#[test]
+fn a_failed_attempt_is_retried_by_the_rules_of_its_job_or_as_its_worker_says() {
+    let scene = ApiScene::start(DEFINING, QUEUE);
+    let retry = json!({"limit": 3, "delay": "0s"});
+    add(&scene, json!({"name": "a", "retry": retry}));
+    let first = claim(&scene, "c1", json!({}))[0].clone();
+    for _ in 0..2 {
+        let failed = report(&scene, "fail", &first, json!({"error": "no route"}));
+        assert_eq!(failed["result"], "ok");
+    }
+    let second = claim(&scene, "c2", json!({}))[0].clone();
+    assert_eq!((&second["run_id"], &second["attempt"]), (&first["run_id"], &json!(2)));
+    for verb in ["complete", "release"] {
+        assert_eq!(report(&scene, verb, &first, json!({}))["result"], "stale", "{verb}");
+    }
+    report(&scene, "fail", &second, json!({"error": "later", "retry_in_ms": 3_600_000}));
+    let waits = shown(&scene, &second);
+    assert_eq!(
+        (&waits["state"], &waits["attempts"][1]["error"]),
+        (&json!("scheduled"), &json!("later")),
+        "{waits}"
+    );
+    add(&scene, json!({"name": "b", "retry": retry}));
+    let only = claim(&scene, "c3", json!({}))[0].clone();
+    let failed = report(&scene, "fail", &only, json!({"error": "no such user", "retry": false}));
+    assert_eq!(failed["result"], "ok");
+    let ended = shown(&scene, &only);
+    assert_eq!(
+        (&ended["state"], &ended["error"]),
+        (&json!("failed"), &json!("no such user")),
+        "{ended}"
+    );
+}
+
+#[test]
+fn a_worker_that_dies_loses_its_run_and_its_late_report_changes_nothing() {
+    let scene = ApiScene::start(DEFINING, QUEUE);
+    add(&scene, json!({"name": "a"}));
+    let first = claim(&scene, "c1", json!({"lease_ms": 1_000}))[0].clone();
+    let second = until("the run is claimable again", LONG, || {
+        claim(&scene, "c2", json!({"wait_ms": 5_000})).first().cloned()
+    });
+    assert_eq!(second["run_id"], first["run_id"]);
+    for verb in ["complete", "release"] {
+        assert_eq!(report(&scene, verb, &first, json!({}))["result"], "stale", "{verb}");
+    }
+    assert_eq!(report(&scene, "heartbeat", &first, json!({}))["result"], "lost");
+    assert_eq!(report(&scene, "complete", &second, json!({}))["result"], "ok");
+}
+
+#[test]
+fn a_worker_hears_of_a_stop_and_gives_a_run_back() {
+    let scene = ApiScene::start(DEFINING, QUEUE);
+    add(&scene, json!({"name": "a"}));
+    let run = claim(&scene, "c1", json!({}))[0].clone();
+    assert_eq!(report(&scene, "release", &run, json!({}))["result"], "ok");
+    assert_eq!(report(&scene, "release", &run, json!({}))["result"], "ok");
+    let again = claim(&scene, "c2", json!({}))[0].clone();
+    assert_eq!((&again["run_id"], &again["attempt"]), (&run["run_id"], &json!(1)));
+    let id = again["run_id"].as_str().unwrap();
+    scene.post("operator", &format!("/v1/runs/{id}/cancel"), "").of(200);
+    assert_eq!(report(&scene, "heartbeat", &again, json!({}))["result"], "cancel");
+    assert_eq!(report(&scene, "fail", &again, json!({"error": "stopped"}))["result"], "ok");
+    assert_eq!(shown(&scene, &again)["state"], "cancelled");
+    add(&scene, json!({"name": "b"}));
+    let later = claim(&scene, "c3", json!({}))[0].clone();
+    report(&scene, "release", &later, json!({"delay_ms": 3_600_000}));
+    assert!(claim_now(&scene, "c4").is_empty());
+}
+
+#[test]
+fn faulty_questions_and_reports_of_workers_are_refused_with_their_reason() {
+    let scene = ApiScene::start(DEFINING, QUEUE);
+    for (keys, words) in [
+        (json!({"max": 0}), "max: found 0, wanted 1 to 500"),
+        (json!({"max": 501}), "max: found 501"),
+        (json!({"wait_ms": 55_001}), "wait_ms: found 55001, wanted 0 to 55000"),
+        (json!({"lease_ms": 1}), "lease_ms: found 1, wanted 1000 to 43200000"),
+        (json!({"claim_id": ""}), "claim_id"),
+        (json!({"worker": {"name": "A b"}}), "worker.name"),
+        (json!({"worker": {"name": "w", "labels": ["handler:x"]}}), "worker.labels"),
+        (json!({"handlers": ["A"]}), "handlers"),
+        (json!({"max": "many"}), "invalid type"),
+        (json!({"other": 1}), "unknown field `other`"),
+    ] {
+        let answer = scene.post("worker", "/v1/queues/mail/claim", &question("c", keys));
+        let problem = answer.problem(422, "invalid");
+        assert!(problem["detail"].as_str().unwrap().contains(words), "{words}: {problem}");
+    }
+    scene.post("worker", "/v1/queues/mail/claim", "{").problem(400, "bad_request");
+    scene.post("worker", "/v1/queues/mail/claim", "").problem(400, "bad_request");
+    for (verb, item, words) in [
+        ("heartbeat", json!({"run_id": "a", "token": "1.x"}), "runs[0].run_id"),
+        ("heartbeat", json!({"run_id": "a@1", "token": "x"}), "runs[0].token"),
+        ("heartbeat", json!({"run_id": "a@1", "token": "1.x", "output": "y"}), "runs[0].output"),
+        ("fail", json!({"run_id": "a@1", "token": "1.x"}), "runs[0].error"),
+        (
+            "release",
+            json!({"run_id": "a@1", "token": "1.x", "delay_ms": 2_592_000_001_u64}),
+            "delay_ms",
+        ),
+    ] {
+        let body = json!({"runs": [item]}).to_string();
+        let problem =
+            scene.post("worker", &format!("/v1/runs/{verb}"), &body).problem(422, "invalid");
+        assert!(problem["detail"].as_str().unwrap().contains(words), "{words}: {problem}");
+    }
+    let key = [("Content-Type", "application/json"), ("Idempotency-Key", "k")];
+    let body = question("c", json!({}));
+    let answer = scene.probe.send("worker", "POST", "/v1/queues/mail/claim", &key, body.as_bytes());
+    answer.problem(400, "bad_request");
+}
