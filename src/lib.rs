@@ -78,6 +78,14 @@
 //! like their job. So all other code treats an instance as any recurring job, and only `cli` shows
 //! the instances as one job.
 //!
+//! # Workers
+//!
+//! A job with a `handler` has a lane that no node serves. A worker asks a node for runs over HTTP
+//! ([`api`]). `engine::workers` polls these lanes for all waiting workers together, and claims runs
+//! by the scripts of steps 4 to 7. The holder of such a run is the worker, and no node remembers the
+//! run. So a worker may report to any node, and the reaper of any node takes back the runs of a dead
+//! worker.
+//!
 //! # Chains
 //!
 //! A job with parents (`after`) has no planned run. The script that ends a run writes an entry for

@@ -46,6 +46,7 @@ mod state;
 mod top;
 mod usage;
 mod verbs;
+mod work;
 
 use std::process::ExitCode;
 

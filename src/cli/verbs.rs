@@ -39,6 +39,7 @@ use super::state::groups::{GROUPS_HELP, groups};
 use super::state::nodes_verb::{NODES_HELP, nodes};
 use super::state::stats_verb::{STATS_HELP, stats};
 use super::top::{TOP_HELP, TopArgs, top};
+use super::work::{WorkArgs, work};
 
 const TOP_EXAMPLES: &str = "\
 Examples:
@@ -134,6 +135,8 @@ pub(crate) enum Verb {
     /// List each data loss of Redis and what was restored
     #[command(after_help = DATA_LOSS_HELP)]
     DataLoss,
+    /// Make any program a worker, which takes the runs of handlers
+    Work(WorkArgs),
     /// Make, list and revoke the tokens of the HTTP API
     #[command(subcommand, after_help = TOKEN_HELP)]
     Token(TokenVerb),
@@ -177,6 +180,7 @@ pub(crate) async fn dispatch(args: CliArgs, console: &mut Console) -> Result<u8,
         Verb::Groups => groups(global, console).await,
         Verb::Doctor(args) => Box::pin(doctor(global, &args, console)).await,
         Verb::DataLoss => data_loss(global, console).await,
+        Verb::Work(args) => Box::pin(work(global, &args, console)).await,
         Verb::Token(verb) => token(global, &verb, console),
         Verb::Dashboard(args) => dashboard(global, &args, console),
         Verb::Completions(args) => completions(&args, console),

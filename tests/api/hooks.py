@@ -10,3 +10,11 @@ def as_line(context, value):
     """Returns a generated value as one line."""
     text = value if isinstance(value, str) else json.dumps(value)
     return value if isinstance(value, bytes) else text.encode("utf-8", "ignore")
+
+
+@schemathesis.hook
+def map_body(context, body):
+    """Shortens the wait of a worker, because no run comes for it."""
+    if isinstance(body, dict) and isinstance(body.get("wait_ms"), int) and 20 < body["wait_ms"] <= 55_000:
+        return {**body, "wait_ms": 20}
+    return body

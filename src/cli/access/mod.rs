@@ -1,5 +1,7 @@
-//! Access to the HTTP API: `token` and `dashboard`.
+//! Access to the HTTP API: `token` and `dashboard`, and the address of the API.
 
 pub(crate) mod dashboard_verb;
 mod token_place;
 pub(crate) mod token_verb;
+
+pub(crate) use token_place::api_address;

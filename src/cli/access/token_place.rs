@@ -7,7 +7,7 @@ use crate::cli::connect::jobs_file;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::local_zone::local_zone;
-use crate::config::{ApiConfig, read_file};
+use crate::config::{ApiAddress, ApiConfig, read_file};
 use crate::private_redis::state_dir;
 use crate::secrets::tokens::{TokenFile, TokenFileError, TokenLocation};
 
@@ -18,6 +18,24 @@ pub(super) fn token_file(global: &Global, named: Option<PathBuf>) -> (TokenFile,
     let api = config.map(|config| config.api).unwrap_or_default();
     let location = TokenLocation::of(named, api.tokens_file.clone(), state_dir().ok());
     (TokenFile::new(location), api)
+}
+
+/// Returns the address of the API as `--api` has it: that of the flag, of the environment, or of the
+/// jobs file. Returns `None` if none of them names an address.
+pub(crate) fn api_address(global: &Global) -> Option<String> {
+    let variable = || std::env::var("SCHEDD_API_URL").ok().filter(|text| !text.is_empty());
+    let of_file = || {
+        let (_, api) = token_file(global, None);
+        let address = match api.listen? {
+            ApiAddress::Unix(path) => format!("unix:{}", path.display()),
+            ApiAddress::Tcp(address) => {
+                let scheme = if api.tls.is_some() { "https" } else { "http" };
+                format!("{scheme}://{address}{}", api.base_path)
+            }
+        };
+        Some(address)
+    };
+    global.api.clone().or_else(variable).or_else(of_file)
 }
 
 /// Converts an error of the file of tokens. A name that is taken is a conflict.

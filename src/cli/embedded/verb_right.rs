@@ -55,6 +55,7 @@ pub(crate) fn right_of(verb: &Verb) -> VerbRight {
         | Verb::Import(_)
         | Verb::Completions(_)
         | Verb::Token(_)
+        | Verb::Work(_)
         | Verb::Dashboard(_) => VerbRight::Local,
         Verb::Top(_) => VerbRight::Interactive,
     }

@@ -21,14 +21,15 @@ const MOST_TOKEN_BYTES: usize = 4_096;
 /// The connection to the API of a schedd.
 pub(crate) struct ApiClient {
     client: Client,
-    url: String,
+    /// The address before the path of a route.
+    base: String,
     address: String,
     token: Option<String>,
 }
 
 impl ApiClient {
     /// Prepares the connection to the API at `address`: a URL, or `unix:` and the path of a socket.
-    pub(super) fn new(global: &Global, address: &str) -> Result<Self, CliFailure> {
+    pub(in crate::cli) fn new(global: &Global, address: &str) -> Result<Self, CliFailure> {
         let variable = std::env::var_os("SCHEDD_API_TOKEN_FILE").filter(|path| !path.is_empty());
         let file = global.token_file.clone().or_else(|| variable.map(PathBuf::from));
         let token = file.map(|path| {
@@ -59,7 +60,7 @@ impl ApiClient {
         }
         let client =
             builder.build().map_err(|error| CliFailure::Failed(format!("--api: {error}")))?;
-        Ok(Self { client, url: format!("{base}/v1/schedctl"), address: address.to_owned(), token })
+        Ok(Self { client, base, address: address.to_owned(), token })
     }
 
     /// Returns the address of the API as the user gave it.
@@ -117,8 +118,43 @@ impl ApiClient {
         } else {
             Body::from(head)
         };
-        let mut request =
-            self.client.post(&self.url).header("content-type", "application/x-ndjson").body(body);
+        self.answer("/v1/schedctl", "application/x-ndjson", body).await
+    }
+
+    /// Sends a JSON body to a route, and returns the JSON of the answer. Fails if no answer comes within
+    /// `time`, or if the API refuses the request.
+    pub(in crate::cli) async fn post(
+        &self,
+        path: &str,
+        body: &Value,
+        time: Duration,
+    ) -> Result<Value, CliFailure> {
+        let read = async {
+            let answer = self.answer(path, "application/json", body.to_string().into()).await?;
+            let lost = |error: reqwest::Error| {
+                let why = whole(&error);
+                CliFailure::Unreachable(format!(
+                    "the API at {} gives no answer: {why}",
+                    self.address
+                ))
+            };
+            let text = answer.text().await.map_err(lost)?;
+            serde_json::from_str(&text).map_err(|error| {
+                let address = &self.address;
+                CliFailure::Failed(format!("the answer of {address} is no JSON: {error}"))
+            })
+        };
+        tokio::time::timeout(time, read).await.unwrap_or_else(|_| {
+            let address = &self.address;
+            Err(CliFailure::Unreachable(format!("the API at {address} gives no answer")))
+        })
+    }
+
+    /// Sends a request, and returns its answer. Fails if the API cannot be reached or refuses the
+    /// request.
+    async fn answer(&self, path: &str, kind: &str, body: Body) -> Result<Response, CliFailure> {
+        let url = format!("{}{path}", self.base);
+        let mut request = self.client.post(&url).header("content-type", kind).body(body);
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
         }
@@ -144,7 +180,7 @@ impl ApiClient {
         let detail =
             problem["detail"].as_str().map_or_else(|| format!("status {status}"), str::to_owned);
         // The reason comes first, because a line of `top` may be cut.
-        let line = format!("{detail}; the API at {} refused the verb", self.address);
+        let line = format!("{detail}; the API at {} refused the request", self.address);
         Err(match status {
             StatusCode::UNAUTHORIZED => CliFailure::Invalid(format!("{line}; see --token-file")),
             StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => {

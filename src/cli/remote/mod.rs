@@ -59,7 +59,7 @@ pub(crate) async fn run(
 fn words_to_send(mut words: impl Iterator<Item = String>) -> Result<Vec<String>, CliFailure> {
     const OF_API: [&str; 2] = ["--api", "--token-file"];
     /// The flags of `add` whose value may be the name of a file.
-    const FILE_FLAGS: [&str; 2] = ["--body", "--stdin-text"];
+    const FILE_FLAGS: [&str; 3] = ["--body", "--stdin-text", "--payload"];
     let mut sent = Vec::new();
     while let Some(word) = words.next() {
         if word == "--" {

@@ -2,6 +2,7 @@
 
 mod claiming;
 mod reporting;
+mod work_verb;
 
 use serde_json::{Value, json};
 

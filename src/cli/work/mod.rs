@@ -1,0 +1,7 @@
+//! `work`: makes any program a worker. Each run that it gets is one process of the program.
+
+pub(crate) mod work_verb;
+mod worker_client;
+mod worker_process;
+
+pub(crate) use work_verb::{WorkArgs, work};

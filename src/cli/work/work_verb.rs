@@ -1,0 +1,293 @@
+//! `work`: asks for runs, and starts a process for each.
+
+#![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use serde_json::Value;
+use signal_hook::consts::signal::{SIGINT, SIGTERM};
+use signal_hook_tokio::Signals;
+use tokio::sync::{Semaphore, watch};
+use tokio_util::task::TaskTracker;
+
+use super::worker_client::{WorkerClient, WorkerRun};
+use super::worker_process::{WorkEnd, WorkStop, work_on};
+use crate::cli::access::api_address;
+use crate::cli::failure::CliFailure;
+use crate::cli::global::Global;
+use crate::cli::remote::api_client::ApiClient;
+use crate::cli::render::Console;
+use crate::domain::name::names::{HandlerName, Label, NodeName, QueueName};
+use crate::domain::time::duration::parse_duration;
+
+/// The longest wait before a request that failed is sent again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// The number of times that the end of a run is reported while the API gives no answer.
+const REPORTS: u32 = 10;
+
+const WORK_EXAMPLES: &str = "\
+Examples:
+  schedctl work --queue mail --handlers send-mail -- /usr/local/bin/send-mail
+  schedctl work --queue thumbs --slots 4 -- ./thumb.sh
+  schedctl --api https://jobs.example.org --token-file token work --queue mail -- ./mail.py
+
+Each run is one process of the command. It gets the payload as JSON on standard input, and
+SCHEDD_JOB, SCHEDD_RUN_ID, SCHEDD_HANDLER, SCHEDD_DUE, SCHEDD_ATTEMPT and SCHEDD_FENCE in its
+environment. Exit code 0 completes the run, 75 gives it back, and any other fails the attempt. The
+standard output is kept with the run. A run that is cancelled or lost gets SIGTERM, and SIGKILL
+after 5 s.
+
+SIGTERM or Ctrl-C ends the worker when its processes have ended; a second signal stops them and
+gives their runs back. Without --api the worker asks the API that [api] of the jobs file names.";
+
+/// Makes a program a worker: takes runs of a handler, and starts a process for each.
+#[derive(Debug, clap::Args)]
+#[command(after_help = WORK_EXAMPLES)]
+pub(crate) struct WorkArgs {
+    /// Queue of the runs
+    #[arg(long, value_name = "QUEUE", add = crate::cli::shell::completion::queues())]
+    queue: QueueName,
+    /// Most runs at once
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=500))]
+    slots: u16,
+    /// Take only runs of these handlers, separated by commas [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    handlers: Vec<HandlerName>,
+    /// Name of the worker, which history shows [default: the name of this host]
+    #[arg(long, value_name = "NAME")]
+    name: Option<NodeName>,
+    /// Labels of the worker, for jobs with requires, separated by commas
+    #[arg(long, value_name = "LABELS", value_delimiter = ',')]
+    labels: Vec<Label>,
+    /// Time after which the runs of a dead worker are free again, 3s to 12h
+    #[arg(long, value_name = "DURATION", default_value = "30s")]
+    lease: String,
+    /// Program and its arguments
+    #[arg(last = true, required = true, num_args = 1.., value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// A worker at work.
+struct Worker {
+    client: WorkerClient,
+    command: Vec<String>,
+    slots: Arc<Semaphore>,
+    open: Mutex<HashMap<String, OpenWork>>,
+    tasks: TaskTracker,
+}
+
+/// A run at work.
+struct OpenWork {
+    /// The members of a report that prove that this worker has the run.
+    proof: Value,
+    switch: watch::Sender<Option<WorkStop>>,
+}
+
+/// Works until a signal comes. Returns the exit code.
+pub(crate) async fn work(
+    global: &Global,
+    args: &WorkArgs,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
+    let lease = parse_duration(&args.lease)
+        .map_err(|error| CliFailure::Invalid(format!("--lease: {error}")))?;
+    if !(Duration::from_secs(3)..=Duration::from_secs(12 * 3_600)).contains(&lease) {
+        return Err(CliFailure::Invalid(format!(
+            "--lease: found {}, wanted 3s to 12h",
+            args.lease
+        )));
+    }
+    let address = api_address(global).ok_or_else(|| {
+        CliFailure::Invalid(
+            "no address of an API is known; wanted --api, SCHEDD_API_URL, or listen in [api] of the jobs file".to_owned(),
+        )
+    })?;
+    let host = || NodeName::from_host_name(&rustix::system::uname().nodename().to_string_lossy());
+    let worker = Arc::new(Worker {
+        client: WorkerClient {
+            api: ApiClient::new(global, &address)?,
+            queue: args.queue.to_string(),
+            name: args.name.clone().unwrap_or_else(host).to_string(),
+            labels: args.labels.iter().map(ToString::to_string).collect(),
+            handlers: args.handlers.iter().map(ToString::to_string).collect(),
+            lease,
+        },
+        command: args.command.clone(),
+        slots: Arc::new(Semaphore::new(usize::from(args.slots))),
+        open: Mutex::default(),
+        tasks: TaskTracker::new(),
+    });
+    let mut signals = Signals::new([SIGINT, SIGTERM])
+        .map_err(|error| CliFailure::Failed(format!("cannot listen for signals: {error}")))?;
+    // A worker that the API refuses ends at once. A worker that cannot reach the API waits.
+    let mut question = fresh_id();
+    match worker.ask(&mut question, false).await {
+        Ok(_) | Err(CliFailure::Unreachable(_)) => {}
+        Err(error) => return Err(error),
+    }
+    let name = &worker.client.name;
+    console.note(&format!("worker {name} asks {address} for runs of queue {}", args.queue));
+    let beats = tokio::spawn(worker.clone().beat());
+    tokio::select! {
+        () = worker.ask_for_ever(&mut question, console) => {}
+        _ = signals.next() => {}
+    }
+    worker.give_back_unanswered(&question).await;
+    worker.tasks.close();
+    let left = worker.open().len();
+    if left > 0 {
+        console.note(&format!(
+            "the worker ends when its {left} open runs have ended; a second signal stops them"
+        ));
+    }
+    tokio::select! {
+        () = worker.tasks.wait() => {}
+        _ = signals.next() => {
+            worker.stop_all(WorkStop::Shutdown);
+            worker.tasks.wait().await;
+        }
+    }
+    beats.abort();
+    Ok(0)
+}
+
+impl Worker {
+    /// Locks and returns the open runs. Each entry is inserted or removed in one step, so a lock that
+    /// a panic poisoned is used all the same.
+    fn open(&self) -> MutexGuard<'_, HashMap<String, OpenWork>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks for as many runs as slots are free, and begins them. `question` is the id of the question;
+    /// it changes when the question was answered. Returns true if the node of the API stops.
+    async fn ask(self: &Arc<Self>, question: &mut String, waits: bool) -> Result<bool, CliFailure> {
+        let most = self.slots.available_permits();
+        let answer = self.client.claim(question, most, waits).await?;
+        *question = fresh_id();
+        for run in answer.runs {
+            self.begin(run);
+        }
+        Ok(answer.drain)
+    }
+
+    async fn ask_for_ever(self: &Arc<Self>, question: &mut String, console: &mut Console) {
+        let mut failures = 0_u32;
+        loop {
+            // Ends when a slot is free.
+            drop(self.slots.acquire().await);
+            match self.ask(question, true).await {
+                Ok(is_draining) => {
+                    failures = 0;
+                    if is_draining {
+                        tokio::time::sleep(pause(1)).await;
+                    }
+                }
+                Err(error) => {
+                    if failures == 0 {
+                        console.warn(&format!(
+                            "{}; the worker goes on asking",
+                            error.lines().join("; ")
+                        ));
+                    }
+                    failures = failures.saturating_add(1);
+                    tokio::time::sleep(pause(failures)).await;
+                }
+            }
+        }
+    }
+
+    /// Begins the work of a run in a task of its own, which has a slot until the end is reported.
+    fn begin(self: &Arc<Self>, run: WorkerRun) {
+        let slot = self.slots.clone().try_acquire_owned().ok();
+        let (switch, stop) = watch::channel(None);
+        self.open().insert(run.run_id.clone(), OpenWork { proof: run.proof(), switch });
+        let worker = self.clone();
+        self.tasks.spawn(async move {
+            let end = work_on(&run, &worker.command, stop).await;
+            worker.report(&run, &end).await;
+            worker.open().remove(&run.run_id);
+            drop(slot);
+        });
+    }
+
+    /// Reports the end of the work of a run, again and again until the API answers. The lease of the
+    /// run is renewed meanwhile.
+    async fn report(&self, run: &WorkerRun, end: &WorkEnd) {
+        let mut item = run.proof();
+        let verb = match end {
+            WorkEnd::Lost => return,
+            WorkEnd::GivenBack => "release",
+            WorkEnd::Done { output } => {
+                item["output"] = output.as_str().into();
+                "complete"
+            }
+            WorkEnd::Failed { error, output } => {
+                item["error"] = error.as_str().into();
+                item["output"] = output.as_str().into();
+                "fail"
+            }
+        };
+        for failures in 1..=REPORTS {
+            match self.client.report(verb, vec![item.clone()]).await {
+                Ok(_) => return,
+                // The API understood the report and refuses it, so the same report has no use.
+                Err(CliFailure::Invalid(_)) => return,
+                Err(_) => tokio::time::sleep(pause(failures)).await,
+            }
+        }
+    }
+
+    /// Renews the leases of all open runs at each third of a lease, and stops the runs that were
+    /// cancelled or lost. Never returns.
+    async fn beat(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(self.client.lease / 3).await;
+            let runs: Vec<Value> = self.open().values().map(|open| open.proof.clone()).collect();
+            if runs.is_empty() {
+                continue;
+            }
+            // The next beat makes up for a beat without an answer.
+            for answer in self.client.report("heartbeat", runs).await.unwrap_or_default() {
+                let stop = match answer.result.as_str() {
+                    "ok" => continue,
+                    "cancel" => WorkStop::Cancelled,
+                    _ => WorkStop::Lost,
+                };
+                if let Some(open) = self.open().get(&answer.run_id) {
+                    open.switch.send_replace(Some(stop));
+                }
+            }
+        }
+    }
+
+    /// Gives back the runs of a question whose answer did not arrive before the stop.
+    async fn give_back_unanswered(&self, question: &str) {
+        let Ok(answer) = self.client.claim(question, 1, false).await else { return };
+        let runs: Vec<Value> = answer.runs.iter().map(WorkerRun::proof).collect();
+        if !runs.is_empty() {
+            // Without an answer, the runs are free when their leases end.
+            let _ = self.client.report("release", runs).await;
+        }
+    }
+
+    fn stop_all(&self, why: WorkStop) {
+        for open in self.open().values() {
+            open.switch.send_replace(Some(why));
+        }
+    }
+}
+
+/// Returns an id that no other question has.
+fn fresh_id() -> String {
+    format!("{:032x}", fastrand::u128(..))
+}
+
+/// Returns the wait after so many failures in a row, with a random part, so that many workers do not
+/// ask at the same moment.
+fn pause(failures: u32) -> Duration {
+    let longest = Duration::from_secs(1) * 2_u32.saturating_pow(failures.min(5) - 1);
+    longest.min(LONGEST_PAUSE).mul_f64(0.5 + fastrand::f64() / 2.0)
+}

@@ -1,0 +1,127 @@
+//! `schedctl work`: a program as a worker.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Child, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use super::{QUEUE, add};
+use crate::api::{ApiScene, DEFINING};
+use crate::support::ctl::Schedctl;
+use crate::support::wait::{LONG, until};
+
+/// A running `schedctl work`. It gets SIGKILL when the test ends.
+struct Work {
+    child: Child,
+    ctl: Schedctl,
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Work {
+    /// Starts a worker whose program is this shell script.
+    fn start(scene: &ApiScene, flags: &[&str], script: &str) -> Self {
+        let ctl = scene.ctl("worker");
+        let program = ctl.home().join("program");
+        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let words = ["work", "--queue", "mail", "--name", "w7"];
+        let args = [&words, flags, &["--", program.to_str().unwrap()]].concat();
+        let child = ctl.command(&args).stderr(Stdio::null()).spawn().unwrap();
+        Self { child, ctl }
+    }
+
+    fn term(&self) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(pid, Signal::TERM).unwrap();
+    }
+
+    fn written(&self, name: &str) -> Option<String> {
+        fs::read_to_string(self.ctl.home().join(name)).ok().filter(|text| text.ends_with('\n'))
+    }
+}
+
+/// Waits until the last run of a job is in this state. Returns the run.
+fn ended(scene: &ApiScene, job: &str, state: &str) -> serde_json::Value {
+    until(&format!("{job} is {state}"), LONG, || {
+        let runs = scene.get("viewer", &format!("/v1/runs?job={job}")).of(200);
+        let run = runs["items"].as_array()?.first()?.clone();
+        (run["state"] == state).then_some(run)
+    })
+}
+
+#[test]
+fn a_program_gets_the_payload_and_its_exit_code_ends_the_run() {
+    let scene = ApiScene::start(DEFINING, QUEUE);
+    let script = "cat >&2; echo >&2; echo \"$SCHEDD_JOB $SCHEDD_HANDLER $SCHEDD_ATTEMPT\"
+        case $SCHEDD_JOB in bad*) echo 'no such user' >&2; exit 3 ;; esac";
+    let work = Work::start(&scene, &["--handlers", "send", "--slots", "2"], script);
+    add(&scene, json!({"name": "good"}));
+    add(&scene, json!({"name": "bad"}));
+    let run = ended(&scene, "good", "succeeded");
+    assert_eq!(run["node"], "worker:w7");
+    assert_eq!(scene.get("viewer", "/v1/runs/good@last/logs").text(), "good send 1\n");
+    let run = ended(&scene, "bad", "failed");
+    assert_eq!(run["error"], "exit code 3: no such user");
+    let output = scene.get("viewer", "/v1/runs/bad@last/logs").text();
+    assert!(output.contains("{\"to\":\"ann\"}"), "{output}");
+    work.term();
+}
+
+#[test]
+fn exit_code_75_gives_a_run_back_and_a_missing_program_fails_it() {
+    let scene = ApiScene::start(DEFINING, QUEUE);
+    let work = Work::start(&scene, &[], "test -e here || { touch here; exit 75; }; echo twice");
+    add(&scene, json!({"name": "a"}));
+    let run = ended(&scene, "a", "succeeded");
+    assert_eq!(run["attempt"], 1, "{run}");
+    fs::remove_file(work.ctl.home().join("program")).unwrap();
+    add(&scene, json!({"name": "b"}));
+    let run = ended(&scene, "b", "failed");
+    assert!(run["error"].as_str().unwrap().starts_with("cannot start"), "{run}");
+}
+
+#[test]
+fn a_cancelled_run_gets_a_signal_and_a_second_signal_gives_runs_back() {
+    let scene = ApiScene::start(DEFINING, QUEUE);
+    let script = "trap 'echo stopped > stopped-$SCHEDD_JOB; exit 1' TERM
+        echo began > began-$SCHEDD_JOB; sleep 300 & wait";
+    let mut work = Work::start(&scene, &["--lease", "3s"], script);
+    add(&scene, json!({"name": "a"}));
+    until("a has begun", LONG, || work.written("began-a"));
+    scene.post("operator", "/v1/runs/a@last/cancel", "").of(200);
+    until("a got the signal", LONG, || work.written("stopped-a"));
+    ended(&scene, "a", "cancelled");
+    add(&scene, json!({"name": "b"}));
+    until("b has begun", LONG, || work.written("began-b"));
+    work.term();
+    until("the worker waits for b", LONG, || {
+        add(&scene, json!({"name": "c", "if_absent": true}));
+        Some(())
+    });
+    work.term();
+    let code = work.child.wait().unwrap();
+    assert!(code.success(), "{code}");
+    let run = ended(&scene, "b", "scheduled");
+    assert_eq!((&run["attempt"], &run["reason"]), (&json!(0), &json!("released by its worker")));
+}
+
+#[test]
+fn a_worker_that_the_api_refuses_ends_with_the_reason() {
+    let scene = ApiScene::start(DEFINING, QUEUE);
+    let work = ["work", "--queue", "mail", "--", "true"];
+    scene.ctl("viewer").run(&work).refused(1, &["role viewer", "worker"]);
+    Schedctl::alone().run(&work).refused(2, &["--api", "SCHEDD_API_URL"]);
+    scene
+        .ctl("worker")
+        .run(&["work", "--queue", "mail", "--lease", "1s", "--", "true"])
+        .refused(2, &["--lease", "3s to 12h"]);
+    scene.ctl("worker").run(&["work", "--queue", "mail"]).refused(2, &["COMMAND"]);
+}
