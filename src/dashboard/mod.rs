@@ -15,7 +15,6 @@
 //! - `report_keeper`: the last report of `doctor`, because a check takes long
 //! - `gzip`: pages and assets in compressed form
 //! - `api_guide`: the routes of the API, as a page shows them
-//! - `attention`: what needs attention, for the first page
 //! - `layout`, `page_text`, `page_clock`, `badge`, `shown_text`, `shown_output`,
 //!   `page_link`: the parts of all pages
 //! - `assets`: the stylesheet, the scripts and the icon
@@ -29,7 +28,6 @@
 mod actions;
 mod api_guide;
 mod assets;
-mod attention;
 mod badge;
 mod charts;
 mod dashboard_view;

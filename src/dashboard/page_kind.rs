@@ -55,7 +55,18 @@ impl PageKind {
             Self::Queues => 20,
             Self::Overview => 30,
             Self::Timeline => 60,
-            _ => 600,
+            // These change only with a job, a run, a queue, or the reader.
+            Self::Jobs
+            | Self::Job
+            | Self::Runs
+            | Self::Run
+            | Self::Chains
+            | Self::Groups
+            | Self::Losses
+            | Self::Api
+            | Self::Choices => 600,
+            // Made anew for each reader.
+            Self::Action => 0,
         })
     }
 }

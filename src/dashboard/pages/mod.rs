@@ -1,6 +1,7 @@
 //! The pages, one file for each.
 
 mod api_page;
+mod attention;
 mod chains_page;
 mod choices_page;
 mod jobs_page;

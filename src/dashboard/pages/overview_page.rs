@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use askama::Template;
 
+use super::attention::{AttentionItem, attention};
 use crate::cli::embedded::CliFailure;
 use crate::cli::embedded::views::{NamespaceView, read_namespace};
-use crate::dashboard::attention::{AttentionItem, attention};
 use crate::dashboard::badge::Badge;
 use crate::dashboard::charts::DayStrip;
 use crate::dashboard::documents::{JobDocument, RunDocument};

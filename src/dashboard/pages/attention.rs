@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::documents::{JobDocument, LastRunDocument};
-use super::page_clock::{DocumentTime, PageClock};
-use super::page_link::query;
-use super::shown_text::ShownText;
 use crate::cli::embedded::QueueOverview;
 use crate::cli::embedded::views::NamespaceView;
+use crate::dashboard::documents::{JobDocument, LastRunDocument};
+use crate::dashboard::page_clock::{DocumentTime, PageClock};
+use crate::dashboard::page_link::query;
+use crate::dashboard::shown_text::ShownText;
 use crate::domain::time::unix_millis::UnixMillis;
 
 /// The time from which a ready run counts as late.
