@@ -12,11 +12,12 @@ use crate::api::api_problem::{ApiProblem, Fault};
 use crate::api::api_state::ApiState;
 use crate::api::auth::Caller;
 use crate::api::route::ReportKind;
-use crate::cli::embedded::CliFailure;
+use crate::cli::embedded::{CliFailure, one_line};
 use crate::engine::{Report, ReportedRun, WorkerReply};
 
 const MOST_RUNS: usize = 500;
 const MOST_ERROR_BYTES: usize = 8 * 1024;
+const MOST_PROGRESS_CHARS: usize = 256;
 /// The longest wait before a run is due again: 30 days.
 const MOST_DELAY_MS: u64 = 30 * 86_400_000;
 
@@ -37,6 +38,24 @@ struct RunBody {
     retry: Option<bool>,
     retry_in_ms: Option<u64>,
     delay_ms: Option<u64>,
+    progress: Option<ProgressBody>,
+}
+
+/// How far the work of a run is.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProgressBody {
+    percent: Option<u64>,
+    text: Option<String>,
+}
+
+impl ProgressBody {
+    /// Returns the progress as one line.
+    fn line(&self) -> String {
+        let percent = self.percent.map(|percent| format!("{percent} %"));
+        let text = self.text.as_ref().map(|text| one_line(text));
+        percent.into_iter().chain(text).collect::<Vec<_>>().join(" ")
+    }
 }
 
 /// Records the reports in `body`.
@@ -86,6 +105,7 @@ fn reported(
         ("retry", run.retry.is_some()),
         ("retry_in_ms", run.retry_in_ms.is_some()),
         ("delay_ms", run.delay_ms.is_some()),
+        ("progress", run.progress.is_some()),
     ];
     let known = members(kind);
     for (member, _) in given.iter().filter(|(name, is_given)| *is_given && !known.contains(name)) {
@@ -104,9 +124,16 @@ fn reported(
     for (member, ms) in [("retry_in_ms", run.retry_in_ms), ("delay_ms", run.delay_ms)] {
         faults.extend(ms.and_then(|ms| bounds_fault(&at(member), ms, 0, MOST_DELAY_MS)));
     }
+    if let Some(ProgressBody { percent, text }) = &run.progress {
+        let (path, length) = (at("progress"), text.as_ref().map_or(0, |text| text.chars().count()));
+        faults.extend(percent.and_then(|found| bounds_fault(&path, found, 0, 100)));
+        faults.extend(length_fault(&path, length, MOST_PROGRESS_CHARS, "characters"));
+    }
     let output = run.output.clone().unwrap_or_default();
     let report = match kind {
-        ReportKind::Heartbeat => Report::Alive,
+        ReportKind::Heartbeat => {
+            Report::Alive { progress: run.progress.as_ref().map(ProgressBody::line) }
+        }
         ReportKind::Complete => Report::Complete { output },
         ReportKind::Fail => {
             let Some(error) = run.error.clone().filter(|error| !error.trim().is_empty()) else {
@@ -124,7 +151,7 @@ fn reported(
 /// Returns the members of a run that a report may have besides `run_id` and `token`.
 fn members(kind: ReportKind) -> &'static [&'static str] {
     match kind {
-        ReportKind::Heartbeat => &[],
+        ReportKind::Heartbeat => &["progress"],
         ReportKind::Complete => &["output"],
         ReportKind::Fail => &["error", "output", "retry", "retry_in_ms"],
         ReportKind::Release => &["delay_ms"],
@@ -157,6 +184,13 @@ pub(in crate::api) fn report_schema(kind: ReportKind) -> Value {
         properties[*member] = match *member {
             "retry" => json!({"type": ["boolean", "null"]}),
             "retry_in_ms" | "delay_ms" => delay.clone(),
+            "progress" => json!({
+                "type": ["object", "null"], "additionalProperties": false,
+                "properties": {
+                    "percent": {"type": ["integer", "null"], "minimum": 0, "maximum": 100},
+                    "text": {"type": ["string", "null"], "maxLength": MOST_PROGRESS_CHARS},
+                },
+            }),
             "error" => {
                 json!({"type": "string", "pattern": "^[a-z ]*[a-z][a-z ]*$", "maxLength": MOST_ERROR_BYTES / 4})
             }

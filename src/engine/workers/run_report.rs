@@ -61,7 +61,10 @@ pub struct ReportedRun {
 #[derive(Debug, Clone)]
 pub enum Report {
     /// The worker goes on.
-    Alive,
+    Alive {
+        /// How far the work is, in words. `None` leaves the last words as they are.
+        progress: Option<String>,
+    },
     /// The work is done.
     Complete {
         /// The output of the work.

@@ -80,7 +80,12 @@ impl WorkerReports {
             };
             let open = OpenRun { record, claim, definition };
             match report.report {
-                Report::Alive => alive.push((at, open)),
+                Report::Alive { progress } => {
+                    if let Some(progress) = progress {
+                        self.write(&open.claim, &format!("{progress}\n")).await?;
+                    }
+                    alive.push((at, open));
+                }
                 report => replies[at] = self.end(&open, &report, now).await?,
             }
         }
@@ -146,6 +151,15 @@ impl WorkerReports {
         }))
     }
 
+    /// Stores `text` as the output of the attempt. Redis may refuse it; then the output is lost.
+    async fn write(&self, claim: &Claim, text: &str) -> Result<(), StoreError> {
+        let output = OutputBuffer::new(self.node.settings.output);
+        output.append(ExcerptStream::Stdout, text.as_bytes());
+        output.finish();
+        let written = write_output_of(&self.node, &self.retention, claim, &output, &mut 0).await;
+        written.or_else(|error| if error.is_passing() { Err(error) } else { Ok(()) })
+    }
+
     /// Ends the attempt of a run as its worker reports.
     async fn end(
         &self,
@@ -168,15 +182,10 @@ impl WorkerReports {
         };
         let printed = match report {
             Report::Complete { output } | Report::Fail { output, .. } => output.as_str(),
-            Report::Alive | Report::Release { .. } => "",
+            Report::Alive { .. } | Report::Release { .. } => "",
         };
         if !printed.is_empty() {
-            let output = OutputBuffer::new(self.node.settings.output);
-            output.append(ExcerptStream::Stdout, printed.as_bytes());
-            output.finish();
-            let written =
-                write_output_of(&self.node, &self.retention, claim, &output, &mut 0).await;
-            written.or_else(|error| if error.is_passing() { Err(error) } else { Ok(()) })?;
+            self.write(claim, printed).await?;
         }
         let end = AttemptEnd { took: now.since(claim.claimed_at), at: now };
         let holder = record.node.as_deref().unwrap_or_default();
@@ -204,14 +213,14 @@ impl WorkerReports {
 
 /// Returns the answer to a report of a worker that does not have the run.
 fn gone(report: &Report) -> WorkerReply {
-    if matches!(report, Report::Alive) { WorkerReply::Lost } else { WorkerReply::Stale }
+    if matches!(report, Report::Alive { .. }) { WorkerReply::Lost } else { WorkerReply::Stale }
 }
 
 /// Returns the answer to a report about an attempt that has ended: the answer that the same report
 /// got before.
 fn repeated(record: &RunRecord, report: &Report) -> WorkerReply {
     let is_same = match report {
-        Report::Alive => return WorkerReply::Lost,
+        Report::Alive { .. } => return WorkerReply::Lost,
         Report::Complete { .. } => record.state == RunState::Succeeded,
         Report::Fail { .. } => {
             matches!(record.state, RunState::Failed | RunState::TimedOut | RunState::Cancelled)
@@ -227,7 +236,7 @@ fn repeated(record: &RunRecord, report: &Report) -> WorkerReply {
 
 fn outcome_of(report: &Report, is_over: bool) -> AttemptOutcome {
     match report {
-        Report::Complete { .. } | Report::Alive => AttemptOutcome::bare(Ending::Succeeded),
+        Report::Complete { .. } | Report::Alive { .. } => AttemptOutcome::bare(Ending::Succeeded),
         Report::Fail { error, .. } => AttemptOutcome {
             error: Some(error.clone()),
             ..AttemptOutcome::bare(if is_over { Ending::TimedOut } else { Ending::Failed })

@@ -20,12 +20,16 @@ fn a_worker_gets_a_run_and_completes_it_with_output() {
     assert_eq!(shown(&scene, run)["node"], "worker:w1");
     let alive = report(&scene, "heartbeat", run, json!({}));
     assert_eq!((&alive["result"], &alive["lease_ms"]), (&json!("ok"), &json!(60_000)));
+    let progress = json!({"progress": {"percent": 40, "text": "rendering\n\u{1b}[1m"}});
+    assert_eq!(report(&scene, "heartbeat", run, progress)["result"], "ok");
+    let id = run["run_id"].as_str().unwrap();
+    let output = scene.get("viewer", &format!("/v1/runs/{id}/logs")).text();
+    assert_eq!(output, "40 % rendering\\n\\u{1b}[1m\n");
     for _ in 0..2 {
         assert_eq!(report(&scene, "complete", run, json!({"output": "sent\n"}))["result"], "ok");
     }
     let ended = shown(&scene, run);
     assert_eq!(ended["state"], "succeeded", "{ended}");
-    let id = run["run_id"].as_str().unwrap();
     assert_eq!(scene.get("viewer", &format!("/v1/runs/{id}/logs")).text(), "sent\n");
     assert_eq!(report(&scene, "heartbeat", run, json!({}))["result"], "lost");
     assert_eq!(report(&scene, "fail", run, json!({"error": "x"}))["result"], "stale");
@@ -128,6 +132,11 @@ fn faulty_questions_and_reports_of_workers_are_refused_with_their_reason() {
         ("heartbeat", json!({"run_id": "a", "token": "1.x"}), "runs[0].run_id"),
         ("heartbeat", json!({"run_id": "a@1", "token": "x"}), "runs[0].token"),
         ("heartbeat", json!({"run_id": "a@1", "token": "1.x", "output": "y"}), "runs[0].output"),
+        (
+            "heartbeat",
+            json!({"run_id": "a@1", "token": "1.x", "progress": {"percent": 101}}),
+            "progress",
+        ),
         ("fail", json!({"run_id": "a@1", "token": "1.x"}), "runs[0].error"),
         (
             "release",
