@@ -330,14 +330,14 @@ async fn claim(
     for _ in 0..DECISIONS {
         let batch = ClaimBatch { lane: lane.clone(), runs, slots: served.room() };
         let mut report = ClaimReport::default();
-        let claimed = claimer.claim(batch, now, hints, &mut report).await;
+        let outcome = claimer.claim(batch, now, hints, &mut report).await;
         for (definition, claim) in got.take() {
             let run = claims.handed_run(&definition, &claim, &ask.id, ask.lease);
             served.payload_bytes += run.payload.len();
             served.runs.push(run);
             note_start(claims, &definition, &claim, &ask.holder()).await;
         }
-        claimed?;
+        outcome?;
         has_no_room |= report.has_no_room;
         runs = report.again;
         if runs.is_empty() || has_no_room {
