@@ -87,7 +87,7 @@ pub(crate) async fn cancel(
                 Target::Run(run) => stop_run(&store, run).await,
                 Target::Job(name) if args.run => stop_running(&store, name).await,
                 Target::Job(name) if args.backfill => cancel_backfill(&store, name).await,
-                Target::Job(name) => cancel_job(&store, name, running).await,
+                Target::Job(name) => Box::pin(cancel_job(&store, name, running)).await,
             }?;
             let mut entry = target.json();
             entry["result"] = done.result.into();

@@ -232,9 +232,8 @@ impl Worker {
         };
         for failures in 1..=REPORTS {
             match self.client.report(verb, vec![item.clone()]).await {
-                Ok(_) => return,
-                // The API understood the report and refuses it, so the same report has no use.
-                Err(CliFailure::Invalid(_)) => return,
+                // After a refusal, the same report has no use.
+                Ok(_) | Err(CliFailure::Invalid(_)) => return,
                 Err(_) => tokio::time::sleep(pause(failures)).await,
             }
         }

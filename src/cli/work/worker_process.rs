@@ -80,12 +80,12 @@ pub(super) async fn work_on(
         // The reason is `None` at the timeout.
         let is_timeout = why.is_none();
         signal(group, Signal::TERM);
-        let status = match tokio::time::timeout(KILL_GRACE, child.wait()).await {
-            Ok(status) => status,
-            Err(_) => {
-                signal(group, Signal::KILL);
-                child.wait().await
-            }
+        let ended = tokio::time::timeout(KILL_GRACE, child.wait()).await;
+        let status = if let Ok(status) = ended {
+            status
+        } else {
+            signal(group, Signal::KILL);
+            child.wait().await
         };
         if is_timeout { Err(io::Error::from(io::ErrorKind::TimedOut)) } else { status }
     };

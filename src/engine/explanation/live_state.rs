@@ -113,7 +113,7 @@ pub(super) async fn hindrance(
     lane: &Lane,
     nodes: &[NodeRecord],
 ) -> Result<Option<String>, StoreError> {
-    let serving: Vec<Serving> = nodes.iter().flat_map(|node| node.servings()).collect();
+    let serving: Vec<Serving> = nodes.iter().flat_map(NodeRecord::servings).collect();
     if let Some(why) = Unserved::of(lane, &serving) {
         return Ok(Some(why.to_string()));
     }

@@ -175,7 +175,9 @@ async fn round(claims: &WorkerClaims, state: &mut ClaimLoop) -> Duration {
         return LONGEST_SLEEP;
     }
     if claims.node.phase() != Phase::Running {
-        served.into_iter().for_each(|served| served.waiting.answer(Ok(Vec::new())));
+        for served in served {
+            served.waiting.answer(Ok(Vec::new()));
+        }
         return LONGEST_SLEEP;
     }
     let again = match serve(claims, state, &mut served).await {
@@ -189,7 +191,9 @@ async fn round(claims: &WorkerClaims, state: &mut ClaimLoop) -> Duration {
     let (over, waiting): (Vec<_>, Vec<_>) = served
         .into_iter()
         .partition(|served| !served.runs.is_empty() || served.waiting.until <= now);
-    over.into_iter().for_each(|served| served.waiting.answer(Ok(served.runs)));
+    for served in over {
+        served.waiting.answer(Ok(served.runs));
+    }
     let next_end = waiting.iter().map(|served| served.waiting.until.since(now)).min();
     let next_run = state.idle.values().flatten().map(|ready| ready.since(now)).min();
     let is_waiting = !waiting.is_empty();

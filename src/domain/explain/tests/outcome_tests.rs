@@ -51,7 +51,7 @@ fn a_run_says_what_its_attempts_did() {
 fn a_run_says_how_it_ended() {
     use RunState::{Cancelled, Failed, Lost, Succeeded, TimedOut};
     let by_ana = |reason| RunFacts { by: Some(ana()), ..ended(Cancelled, Some(reason)) };
-    for (run, code, text) in [
+    let cases = vec![
         (ended(Succeeded, None), "succeeded", "The run succeeded on 12:00:05."),
         (
             ended(Succeeded, Some("done_check: already done")),
@@ -97,7 +97,8 @@ fn a_run_says_how_it_ended() {
             "of_earlier_job",
             "The run was cancelled because it belongs to an earlier job of this name.",
         ),
-    ] {
+    ];
+    for (run, code, text) in cases {
         about(run).says(code, text);
     }
 }

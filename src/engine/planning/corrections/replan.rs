@@ -58,7 +58,7 @@ pub(crate) async fn run(replanner: Arc<Replanner>) {
     // After a step before the start, one search is enough: nodes that ran then saw the step.
     let mut again = [].iter();
     loop {
-        let pause = match look(&replanner).await {
+        let pause = match Box::pin(look(&replanner)).await {
             Ok(()) => again.next().copied(),
             Err(error) => {
                 replanner.node.outage_log.failed(
@@ -77,8 +77,8 @@ pub(crate) async fn run(replanner: Arc<Replanner>) {
 
 async fn look(replanner: &Replanner) -> Result<(), StoreError> {
     let store = &replanner.node.store;
-    look_at_jobs(store, &replanner.recurring).await?;
-    look_at_runs(store).await?;
+    Box::pin(look_at_jobs(store, &replanner.recurring)).await?;
+    Box::pin(look_at_runs(store)).await?;
     look_at_failures(store).await?;
     look_at_marks(store).await
 }
