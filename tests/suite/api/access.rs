@@ -88,11 +88,10 @@ fn denial(needed: &str, caller: &str, may_define: bool) -> Option<u16> {
     match (needed, rank(caller)) {
         ("open", _) => None,
         ("worker", _) if matches!(caller, "worker" | "admin") => None,
-        ("worker", Some(_)) => Some(403),
         (_, None) if caller == "worker" => Some(403),
         (_, None) => Some(401),
         ("define", Some(2)) => (!may_define).then_some(403),
-        ("define", _) => Some(403),
+        ("define", _) | ("worker", Some(_)) => Some(403),
         (needed, caller) => (caller < rank(needed)).then_some(403),
     }
 }

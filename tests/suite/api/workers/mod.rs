@@ -11,20 +11,25 @@ use super::ApiScene;
 /// The queue of the workers.
 const QUEUE: &str = "[queues.mail]\n";
 
+/// Returns `base` with the members of `keys` in it.
+fn with(mut base: Value, keys: Value) -> Value {
+    let Value::Object(keys) = keys else { panic!("{keys} is no object") };
+    for (key, value) in keys {
+        base[key] = value;
+    }
+    base
+}
+
 /// Adds a job that workers of the handler `mail` execute.
 fn add(scene: &ApiScene, keys: Value) {
-    let mut job = json!({"in": "0s", "queue": "mail", "handler": "send", "payload": {"to": "ann"}});
-    for (key, value) in keys.as_object().unwrap() {
-        job[key] = value.clone();
-    }
+    let job = json!({"in": "0s", "queue": "mail", "handler": "send", "payload": {"to": "ann"}});
+    let job = with(job, keys);
     scene.post("admin", "/v1/jobs", &job.to_string()).of(201);
 }
 
 fn question(id: &str, keys: Value) -> String {
-    let mut body = json!({"claim_id": id, "worker": {"name": "w1"}, "max": 10, "wait_ms": 20_000});
-    for (key, value) in keys.as_object().unwrap() {
-        body[key] = value.clone();
-    }
+    let body = json!({"claim_id": id, "worker": {"name": "w1"}, "max": 10, "wait_ms": 20_000});
+    let body = with(body, keys);
     body.to_string()
 }
 
@@ -41,10 +46,8 @@ fn claim_now(scene: &ApiScene, id: &str) -> Vec<Value> {
 
 /// Reports about one run. Returns the answer.
 fn report(scene: &ApiScene, verb: &str, run: &Value, keys: Value) -> Value {
-    let mut item = json!({"run_id": run["run_id"], "token": run["token"]});
-    for (key, value) in keys.as_object().unwrap() {
-        item[key] = value.clone();
-    }
+    let item = json!({"run_id": run["run_id"], "token": run["token"]});
+    let item = with(item, keys);
     let body = json!({"runs": [item]}).to_string();
     let answer = scene.post("worker", &format!("/v1/runs/{verb}"), &body).of(200);
     assert_eq!(answer["runs"][0]["run_id"], run["run_id"]);
