@@ -41,7 +41,12 @@ const LISTS: [&str; 12] = [
 ];
 
 /// The pages of the dashboard. `n1` waits, and `nightly-report` has ended runs.
-const PAGES_OF_ALL: [&str; 13] = [
+const PAGES_OF_ALL: [&str; 18] = [
+    "/",
+    "/timeline",
+    "/timeline?view=heat",
+    "/chains",
+    "/api",
     "/jobs",
     "/jobs?q=tick",
     "/jobs?failed=1",
@@ -94,7 +99,7 @@ fn lines(name: &str, count: usize) -> String {
 }
 
 /// Starts a node with an API, and a client of the API with an admin's token.
-fn start(redis: &TestRedis, dir: &std::path::Path) -> (Schedd, HttpProbe) {
+pub(crate) fn start(redis: &TestRedis, dir: &std::path::Path) -> (Schedd, HttpProbe) {
     let path = dir.join("tokens");
     let token = TokenText::random().unwrap().as_str().to_owned();
     let entry = TokenEntry {

@@ -1,6 +1,6 @@
 //! The figures of this machine, printed: lateness, adding, an idle node, a burst, how long a killed node's run waits, what
 //! history and its trimming cost, what each kind of job and a claim cost Redis, how runs that wait at a gate hold up others, how long an explanation
-//! takes over a long history, next occurrences a second, the HTTP API beside a million jobs, and the slowest texts of each parser.
+//! takes over a long history, next occurrences a second, the HTTP API beside a million jobs, runs of workers, and the slowest texts of each parser.
 //! By the name `peers` only: schedd beside its peers.
 //! Run by `script/bench` in the release profile. Nothing here is asserted but that the work was done.
 
@@ -19,6 +19,7 @@ mod peers;
 #[allow(dead_code, reason = "the tests' support, of which figures need a part")]
 #[path = "../suite/support/mod.rs"]
 mod support;
+mod workers;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -44,7 +45,7 @@ fn main() {
         return peers::peers(rest);
     }
     let asked: Vec<String> = words.into_iter().filter(|word| !word.starts_with('-')).collect();
-    let figures: [(&str, fn()); 13] = [
+    let figures: [(&str, fn()); 14] = [
         ("lateness", lateness),
         ("add", add),
         ("idle", idle),
@@ -57,6 +58,7 @@ fn main() {
         ("explain", explain),
         ("next", next::next),
         ("api", api::api),
+        ("workers", workers::workers),
         ("limits", limits::limits),
     ];
     for (name, figure) in figures {
