@@ -3,7 +3,7 @@
 use axum::http::Method;
 use serde_json::{Map, Value, json};
 
-use super::route::{ParamKind, Parameter, ROUTES, Route, RouteAccess, RouteAction};
+use super::route::{ParamKind, Parameter, ROUTES, ReportKind, Route, RouteAccess, RouteAction};
 use crate::dashboard::{ApiGuide, GuideParameter, GuideRoute};
 
 /// Returns the routes that programs use.
@@ -79,6 +79,17 @@ fn body_of(route: &Route) -> Option<(&'static str, String)> {
     match route.action {
         RouteAction::AddJob => return Some((JSON, job.to_string())),
         RouteAction::AddLines => return Some(("application/x-ndjson", job.to_string())),
+        RouteAction::Claim => {
+            let body = json!({"claim_id": "b7f3", "worker": {"name": "worker-1"}, "max": 8});
+            return Some((JSON, body.to_string()));
+        }
+        RouteAction::Report(kind) => {
+            let mut run = json!({"run_id": "backup@1795816800000", "token": "1.b7f3"});
+            if kind == ReportKind::Fail {
+                run["error"] = "no route to the mail server".into();
+            }
+            return Some((JSON, json!({"runs": [run]}).to_string()));
+        }
         _ => {}
     }
     let needed = route.parameters.iter().filter(|parameter| parameter.is_required);
@@ -117,7 +128,14 @@ mod tests {
             let (path, _) = shown.address.split_once('?').unwrap_or((&shown.address, ""));
             let route = crate::api::route::route_of(&shown.method, path).unwrap();
             assert_eq!(route.path, shown.path);
-            let is_checked = !matches!(route.action, RouteAction::AddJob | RouteAction::AddLines);
+            // The bodies of jobs and of workers have no parameters of the table.
+            let is_checked = !matches!(
+                route.action,
+                RouteAction::AddJob
+                    | RouteAction::AddLines
+                    | RouteAction::Claim
+                    | RouteAction::Report(_)
+            );
             if is_checked {
                 let body = shown.body.as_ref().map_or("", |(_, text)| text.as_str());
                 let uri = shown.address.parse().unwrap();

@@ -29,7 +29,7 @@ pub(crate) struct ApiClient {
 
 impl ApiClient {
     /// Prepares the connection to the API at `address`: a URL, or `unix:` and the path of a socket.
-    pub(in crate::cli) fn new(global: &Global, address: &str) -> Result<Self, CliFailure> {
+    pub(crate) fn new(global: &Global, address: &str) -> Result<Self, CliFailure> {
         let variable = std::env::var_os("SCHEDD_API_TOKEN_FILE").filter(|path| !path.is_empty());
         let file = global.token_file.clone().or_else(|| variable.map(PathBuf::from));
         let token = file.map(|path| {
@@ -123,7 +123,7 @@ impl ApiClient {
 
     /// Sends a JSON body to a route, and returns the JSON of the answer. Fails if no answer comes within
     /// `time`, or if the API refuses the request.
-    pub(in crate::cli) async fn post(
+    pub(crate) async fn post(
         &self,
         path: &str,
         body: &Value,

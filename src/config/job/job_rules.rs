@@ -228,7 +228,10 @@ pub(crate) fn refuse_beside_handler(
     problems: &mut Problems,
 ) {
     let Some(handler) = spec.action.handler() else { return };
-    for (key, spot) in IDLE_BESIDE_HANDLER.iter().filter_map(|key| Some((key, table.get(key)?))) {
+    // A job on each node was refused with another reason.
+    let is_idle = |key: &&&str| **key != "on" || !spec.is_on_each_node();
+    let idle = IDLE_BESIDE_HANDLER.iter().filter(is_idle);
+    for (key, spot) in idle.filter_map(|key| Some((key, table.get(key)?))) {
         let message = format!(
             "{key} has no effect, because a worker of handler {handler} does the work: remove {key}"
         );

@@ -337,9 +337,12 @@ fn a_schedule_is_one_of_its_forms_and_a_file_is_no_moment() {
 
 #[test]
 fn an_action_is_exactly_one() {
+    let none = job_fault("every = '5s'");
     assert!(
-        job_fault("every = '5s'")
-            .contains("1:1: jobs.a: found no action, wanted exactly one of command, shell or http")
+        none.contains(
+            "1:1: jobs.a: found no action, wanted exactly one of command, shell, http or handler"
+        ),
+        "{none}"
     );
     assert!(
         job_fault("shell = 'true'\ncommand = ['true']")
@@ -349,6 +352,33 @@ fn an_action_is_exactly_one() {
     assert!(
         misspelt.contains("did you mean \"command\"?"),
         "the missing action is not told on top: {misspelt}"
+    );
+}
+
+#[test]
+fn the_work_of_a_worker_has_no_keys_of_processes_and_nodes() {
+    for (line, wanted) in [
+        ("handler = 'a b'", "handler name \"a b\" is not valid"),
+        ("payload = 1\nshell = 'true'", "found payload without handler"),
+        ("handler = 'a'\nshell = 'true'", "found shell and handler together"),
+        ("handler = 'a'\nenv = { A = 'b' }", "env has no effect, because a worker of handler a"),
+        ("handler = 'a'\non = 'web1'", "on has no effect"),
+        ("handler = 'a'\numask = '022'", "umask has no effect"),
+        ("handler = 'a'\ndone_check = { shell = 'true' }", "done_check has no effect"),
+        ("handler = 'a'\non = 'each-node'", "found handler with on = \"each-node\""),
+        ("handler = 'a'\ncron = '@reboot'", "found @reboot with handler"),
+        ("handler = 'a'\nretry = { limit = 1, on = [3] }", "a worker reports no code"),
+        ("shell = 'true'\non_failure = { handler = 'a' }", "unknown key"),
+        ("shell = 'true'\nrequires = ['handler:a']", "label name \"handler:a\" is not valid"),
+    ] {
+        let fault = job_fault(line);
+        assert!(fault.contains(wanted), "{line}: {fault}\nwanted {wanted}");
+    }
+    let long = format!("handler = 'a'\npayload = '{}'", "x".repeat(256 * 1024 - 1));
+    let fault = job_fault(&long);
+    assert!(
+        fault.contains("jobs.a.payload: found 262145 bytes of JSON, wanted at most 262144"),
+        "{fault}"
     );
 }
 

@@ -41,6 +41,11 @@ fn a_plain_job_is_a_short_text() {
         canonical_of_line(r#"{"http": "http://h/", "at": "2026-12-24T09:00:00+01:00"}"#),
         r#"{"at":"2026-12-24T08:00:00.000Z","http":{"url":"http://h/"}}"#
     );
+    let call = r#"{"handler": "mail", "payload": {"to": "a", "n": [1, 2.5, null, true]}}"#;
+    let stored = r#"{"handler":"mail","payload":{"n":[1,2.5,null,true],"to":"a"}}"#;
+    assert_eq!(canonical_of_line(call), stored);
+    assert_eq!(to_canonical(&from_canonical(stored).unwrap()), stored);
+    assert_eq!(canonical_of_line(r#"{"handler": "mail"}"#), r#"{"handler":"mail"}"#);
 }
 
 #[test]

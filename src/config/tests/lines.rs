@@ -97,7 +97,7 @@ fn what_is_no_object_is_refused_in_one_line() {
         ("[]", "found an array, wanted an object"),
         ("null", "found null, wanted an object"),
         ("3", "found integer (not shown), wanted an object"),
-        ("{}", "no action, wanted exactly one of command, shell or http"),
+        ("{}", "no action, wanted exactly one of command, shell, http or handler"),
     ] {
         let problems = line(text).unwrap_err();
         assert!(problems.len() == 1 && problems[0].contains(wanted), "{text}: {problems:?}");

@@ -111,7 +111,7 @@ mod tests {
     fn a_token_reads_back_and_any_other_text_is_refused() {
         let token = RunToken::new(Fence::new(7).unwrap(), "abc.d");
         assert_eq!(token.to_string().parse::<RunToken>().unwrap(), token);
-        for bad in ["", "7", "x.abc", "0.abc", "-1.abc", "99999999999999999999.abc"] {
+        for bad in ["", "7", "x.abc", "-1.abc", "99999999999999999999.abc"] {
             assert!(bad.parse::<RunToken>().is_err(), "{bad}");
         }
     }

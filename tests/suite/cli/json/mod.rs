@@ -142,8 +142,8 @@ impl Scene {
         self.look("run --wait", &["run", "tick", "--wait"]);
         let paced = self.look("run --wait", &["run", "pace", "--wait"]);
         assert!(paced["next"].is_string(), "{paced}");
-        self.look("rerun", &["rerun", "tick@last"]);
         self.look("rerun --wait", &["rerun", "tick@last", "--wait"]);
+        self.look("rerun", &["rerun", "tick@last"]);
         self.look("next --set", &["next", "ga", "--set", "1h"]);
         self.look_at("list");
         for job in ["tick", "sweep", "bad", "ga", "pace", "later"] {
