@@ -33,6 +33,8 @@ use crate::store::{
 };
 
 const EVERY: Duration = Duration::from_secs(1);
+/// The shortest lease that a worker may ask for. The leases of nodes are longer.
+const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 /// The most leases that one pass examines. The leases with the earliest end are examined.
 const PAGE: usize = 1_000;
 /// The number of recoveries in a row after which a run fails, because the run itself may be what
@@ -179,8 +181,7 @@ async fn pass(
         // After Redis' clock was set back, the lease may end far in the future. Then twice the
         // length of a lease without change is enough.
         let own = reaper.node.settings.lease;
-        if unchanged >= own
-            && (has_ended || unchanged >= own * 2)
+        if (has_ended && unchanged >= own.min(SHORTEST_LEASE) || unchanged >= own * 2)
             && recover_alone(reaper, &lease, unchanged).await?
         {
             continue;
@@ -306,8 +307,8 @@ async fn recover(
         }
         return Ok(true);
     };
-    // The node of the lease may use a longer lease time than this node.
-    if record.lease.is_some_and(|length| unchanged < length) {
+    // A worker, and the node of the lease, may use another lease time than this node.
+    if unchanged < record.lease.unwrap_or(reaper.node.settings.lease) {
         return Ok(false);
     }
     let job = match reaper.node.store.read_job(lease.run.job()).await {
