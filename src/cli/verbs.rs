@@ -35,7 +35,7 @@ use super::runs::rerun::{RerunArgs, rerun};
 use super::runs::run_verb::{RunArgs, run};
 use super::shell::completions_verb::{CompletionsArgs, completions};
 use super::state::data_loss_verb::{DATA_LOSS_HELP, data_loss};
-use super::state::groups::{GROUPS_HELP, groups};
+use super::state::groups::{GROUPS_HELP, GroupsArgs, groups};
 use super::state::nodes_verb::{NODES_HELP, nodes};
 use super::state::stats_verb::{STATS_HELP, stats};
 use super::top::{TOP_HELP, TopArgs, top};
@@ -129,7 +129,7 @@ pub(crate) enum Verb {
     Nodes,
     /// List the groups with their turn, their running runs and their waiting runs
     #[command(after_help = GROUPS_HELP)]
-    Groups,
+    Groups(GroupsArgs),
     /// Check Redis, the nodes, their files and all stored data; make safe repairs
     Doctor(DoctorArgs),
     /// List each data loss of Redis and what was restored
@@ -177,7 +177,7 @@ pub(crate) async fn dispatch(args: CliArgs, console: &mut Console) -> Result<u8,
         Verb::Stats => stats(global, console).await,
         Verb::Top(args) => top(global, &args, console).await,
         Verb::Nodes => nodes(global, console).await,
-        Verb::Groups => groups(global, console).await,
+        Verb::Groups(args) => groups(global, &args, console).await,
         Verb::Doctor(args) => Box::pin(doctor(global, &args, console)).await,
         Verb::DataLoss => data_loss(global, console).await,
         Verb::Work(args) => Box::pin(work(global, &args, console)).await,

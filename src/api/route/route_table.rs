@@ -300,6 +300,7 @@ pub(in crate::api) static ROUTES: &[Route] = &[
     route!(POST "/v1/runs/fail" WORKER, Report(ReportKind::Fail), [], "" Other, "End attempts of a worker as failed"),
     route!(POST "/v1/runs/release" WORKER, Report(ReportKind::Release), [], "" Other, "Give a worker's runs back"),
     route!(GET "/v1/groups" VIEWER, Verb(&["groups"]), [], "group" Items, "List the groups"),
+    route!(GET "/v1/groups/{group}" VIEWER, Verb(&["groups"]), [], "group" Only, "Show a group"),
     route!(GET "/v1/nodes" VIEWER, Verb(&["nodes"]), [], "node" Items, "List the nodes"),
     route!(GET "/v1/stats" VIEWER, Verb(&["stats"]), [], "stats" Document, "Count jobs, runs and stored data"),
     route!(GET "/v1/data-loss" VIEWER, Verb(&["data-loss"]), [], "data loss" Items, "List the data losses of Redis"),

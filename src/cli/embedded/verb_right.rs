@@ -37,7 +37,7 @@ pub(crate) fn right_of(verb: &Verb) -> VerbRight {
         | Verb::Diff(_)
         | Verb::Stats
         | Verb::Nodes
-        | Verb::Groups
+        | Verb::Groups(_)
         | Verb::DataLoss
         | Verb::Graph(_) => VerbRight::Read,
         Verb::Run(_)

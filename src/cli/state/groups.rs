@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use clap::Args;
 use futures_util::future::try_join_all;
 use serde_json::{Value, json};
 
@@ -12,6 +13,7 @@ use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::local_zone::local_zone;
 use crate::cli::render::{Cell, Console, Relative, Table, shown};
+use crate::cli::shell::completion;
 use crate::domain::name::names::{GroupName, JobName, RunId};
 use crate::domain::queue::gate::Gate;
 use crate::domain::queue::group_rules::GroupSettings;
@@ -20,8 +22,9 @@ use crate::domain::time::zone::Zone;
 use crate::store::{GroupStanding, JobRecord, Store, StoreError};
 
 pub(crate) const GROUPS_HELP: &str = "\
-Example:
+Examples:
   schedctl groups
+  schedctl groups feed
 
 TURN: the member whose turn it is, if the members of the group take turns. SINCE: the time since the
 turn began. RUNNING: the claimed run that has the place of the group. WAITING: the runs that wait
@@ -33,13 +36,34 @@ Otherwise the planned time of the next turn. The second table has the planned ti
 /// The maximum number of running or waiting runs named for each group.
 const SHOWN: usize = 3;
 
+/// The arguments of `groups`.
+#[derive(Debug, Args)]
+pub(crate) struct GroupsArgs {
+    /// Only this group
+    #[arg(value_name = "GROUP", add = completion::groups())]
+    group: Option<GroupName>,
+}
+
 /// Lists the groups. Returns the exit code.
-pub(crate) async fn groups(global: &Global, console: &mut Console) -> Result<u8, CliFailure> {
+pub(crate) async fn groups(
+    global: &Global,
+    args: &GroupsArgs,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     let store = connect(global, console).await?;
     warn_if_none_runs(&store, console).await;
     let mut settings = store.read_groups().await?;
     let undeclared = undeclared(&store, &settings).await?;
     settings.extend(undeclared.keys().map(|group| (group.clone(), GroupSettings::default())));
+    if let Some(group) = &args.group {
+        settings.retain(|name, _| name == group);
+        if settings.is_empty() {
+            return Err(CliFailure::NotFound(format!(
+                "no group {group} in namespace {}: schedctl groups lists the groups",
+                store.namespace()
+            )));
+        }
+    }
     let names: Vec<GroupName> = settings.keys().cloned().collect();
     let read_others =
         async { Ok(tokio::try_join!(store.now(), store.read_group_standings(&names))?) };

@@ -12,7 +12,7 @@ use super::{ApiScene, DEFINING, node_at};
 /// Each route with the lowest role that may use it, or `define` for the role admin with
 /// `define = true`, or `open`. The status is that of a caller who may use the route, for a name that
 /// nothing has and the body `{}`.
-const ROUTES: [(&str, &str, &str, u16); 62] = [
+const ROUTES: [(&str, &str, &str, u16); 63] = [
     ("get", "/healthz", "open", 200),
     ("get", "/readyz", "open", 200),
     ("get", "/login", "open", 401),
@@ -45,6 +45,7 @@ const ROUTES: [(&str, &str, &str, u16); 62] = [
     ("post", "/v1/runs/fail", "worker", 422),
     ("post", "/v1/runs/release", "worker", 422),
     ("get", "/v1/groups", "viewer", 200),
+    ("get", "/v1/groups/{group}", "viewer", 404),
     ("get", "/v1/nodes", "viewer", 200),
     ("get", "/v1/stats", "viewer", 200),
     ("get", "/v1/data-loss", "viewer", 200),
@@ -111,7 +112,8 @@ fn check_all(may_define: bool) {
             let address = path
                 .replace("{job}", "nothing")
                 .replace("{run}", "nothing@1")
-                .replace("{queue}", "nothing");
+                .replace("{queue}", "nothing")
+                .replace("{group}", "nothing");
             // A stream has no end, so its head is enough.
             let address = if path == "/v1/events" { format!("{address}?x=1") } else { address };
             let words = if verb.is_empty() { "nonsense" } else { verb };

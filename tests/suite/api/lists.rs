@@ -168,6 +168,7 @@ fn each_verb_route_has_the_document_of_the_command_line() {
     let items = |path: &str| scene.get("operator", path).of(200)["items"].clone();
     assert_eq!(items("/v1/jobs/a/next?count=3"), verb(&["next", "a", "-n", "3"]));
     assert_eq!(items("/v1/groups"), verb(&["groups"]));
+    assert_eq!(scene.get("operator", "/v1/groups/g").of(200), verb(&["groups", "g"])[0]);
     assert_eq!(items("/v1/data-loss"), verb(&["data-loss"]));
     let names = |list: &Value| {
         list.as_array().unwrap().iter().map(|item| item["name"].clone()).collect::<Vec<_>>()
