@@ -1,6 +1,7 @@
 //! Workers on other hosts: they ask for runs, wait for them, and report about them.
 
 mod claiming;
+mod clients;
 mod reporting;
 mod work_verb;
 
