@@ -10,6 +10,7 @@ use super::server::reply::text_of;
 use super::server::scripts;
 use super::server::scripts::millis;
 use super::server::store_error::StoreError;
+use crate::domain::name::names::RunId;
 
 /// The time for which an answer is kept.
 const KEPT: Duration = Duration::from_secs(24 * 3_600);
@@ -77,8 +78,8 @@ impl Store {
         }
     }
 
-    /// Returns the ids of the runs that an earlier claim of a worker with this id wanted to claim,
-    /// with spaces between them. Returns None if no such claim is known.
+    /// Returns the ids of the runs that earlier claims of a worker with this id wanted to claim, with
+    /// a space before each. Returns None if no such claim is known.
     pub async fn read_worker_claim(&self, id: &str) -> Result<Option<String>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("GET").arg(self.keys.answer(id));
@@ -86,16 +87,24 @@ impl Store {
         Ok(answer.first().filter(|found| **found != Value::Nil).and_then(text_of))
     }
 
-    /// Stores the ids of the runs that the claim `id` of a worker is about to claim, for the length
-    /// of their leases. So the same claim finds these runs if its answer was lost.
+    /// Adds the ids of the runs that the claim `id` of a worker is about to claim, for the length of
+    /// their leases. So the same claim finds these runs if its answer was lost, also if it is sent
+    /// again while the first is under way.
     pub async fn note_worker_claim(
         &self,
         id: &str,
-        runs: &str,
+        runs: &[RunId],
         lease: Duration,
     ) -> Result<(), StoreError> {
+        let key = self.keys.answer(id);
+        let mut text = String::new();
+        for run in runs {
+            text.push(' ');
+            text.push_str(&run.to_string());
+        }
         let mut pipeline = redis::pipe();
-        pipeline.cmd("SET").arg(self.keys.answer(id)).arg(runs).arg("PX").arg(millis(lease));
+        pipeline.cmd("APPEND").arg(&key).arg(text);
+        pipeline.cmd("PEXPIRE").arg(&key).arg(millis(lease));
         self.link.query(&mut pipeline).await.map(drop)
     }
 

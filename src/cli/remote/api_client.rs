@@ -1,6 +1,7 @@
 //! The connection to the API of a schedd.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use reqwest::{Body, Client, Response, StatusCode};
@@ -25,6 +26,8 @@ pub(crate) struct ApiClient {
     base: String,
     address: String,
     token: Option<String>,
+    /// The wait that the last refusal asked for, in seconds.
+    retry_after: AtomicU32,
 }
 
 impl ApiClient {
@@ -60,12 +63,24 @@ impl ApiClient {
         }
         let client =
             builder.build().map_err(|error| CliFailure::Failed(format!("--api: {error}")))?;
-        Ok(Self { client, base, address: address.to_owned(), token })
+        Ok(Self {
+            client,
+            base,
+            address: address.to_owned(),
+            token,
+            retry_after: AtomicU32::new(0),
+        })
     }
 
     /// Returns the address of the API as the user gave it.
     pub(crate) fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Returns the wait that the last refusal asked for, with a random part of the same length at most.
+    pub(crate) fn retry_after(&self) -> Duration {
+        let wait = Duration::from_secs(self.retry_after.load(Ordering::Relaxed).into());
+        wait.mul_f64(1.0 + fastrand::f64())
     }
 
     /// Runs a short verb. Returns its standard output. Fails with its errors if its exit code is not
@@ -172,6 +187,9 @@ impl ApiClient {
             ))
         })?;
         let status = answer.status();
+        let wait = answer.headers().get("retry-after").and_then(|wait| wait.to_str().ok());
+        self.retry_after
+            .store(wait.and_then(|wait| wait.parse().ok()).unwrap_or(0), Ordering::Relaxed);
         if status.is_success() {
             return Ok(answer);
         }

@@ -86,6 +86,13 @@ struct OpenWork {
     switch: watch::Sender<Option<WorkStop>>,
 }
 
+/// A question for runs.
+struct Question {
+    id: String,
+    /// True if the question was sent, and no answer has come.
+    is_open: bool,
+}
+
 /// Works until a signal comes. Returns the exit code.
 pub(crate) async fn work(
     global: &Global,
@@ -123,19 +130,21 @@ pub(crate) async fn work(
     let mut signals = Signals::new([SIGINT, SIGTERM])
         .map_err(|error| CliFailure::Failed(format!("cannot listen for signals: {error}")))?;
     // A worker that the API refuses ends at once. A worker that cannot reach the API waits.
-    let mut question = fresh_id();
-    match worker.ask(&mut question, false).await {
-        Ok(_) | Err(CliFailure::Unreachable(_)) => {}
-        Err(error) => return Err(error),
+    let mut question = Question::fresh();
+    let first = worker.ask(&mut question, false).await.map(drop);
+    if let Err(error @ (CliFailure::Invalid(_) | CliFailure::Failed(_))) = first {
+        return Err(error);
     }
     let name = &worker.client.name;
     console.note(&format!("worker {name} asks {address} for runs of queue {}", args.queue));
     let beats = tokio::spawn(worker.clone().beat());
     tokio::select! {
-        () = worker.ask_for_ever(&mut question, console) => {}
+        () = worker.ask_for_ever(first, &mut question, console) => {}
         _ = signals.next() => {}
     }
-    worker.give_back_unanswered(&question).await;
+    if question.is_open {
+        worker.give_back_unanswered(&question.id).await;
+    }
     worker.tasks.close();
     let left = worker.open().len();
     if left > 0 {
@@ -161,41 +170,53 @@ impl Worker {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for as many runs as slots are free, and begins them. `question` is the id of the question;
-    /// it changes when the question was answered. Returns true if the node of the API stops.
-    async fn ask(self: &Arc<Self>, question: &mut String, waits: bool) -> Result<bool, CliFailure> {
+    /// Asks for as many runs as slots are free, and begins them. After the answer, `question` is a new
+    /// one. Returns true if the node of the API stops.
+    async fn ask(
+        self: &Arc<Self>,
+        question: &mut Question,
+        waits: bool,
+    ) -> Result<bool, CliFailure> {
         let most = self.slots.available_permits();
-        let answer = self.client.claim(question, most, waits).await?;
-        *question = fresh_id();
+        question.is_open = true;
+        let answer = self.client.claim(&question.id, most, waits).await?;
+        *question = Question::fresh();
         for run in answer.runs {
             self.begin(run);
         }
         Ok(answer.drain)
     }
 
-    async fn ask_for_ever(self: &Arc<Self>, question: &mut String, console: &mut Console) {
+    /// Asks for runs again and again. `last` is the result of the first question.
+    async fn ask_for_ever(
+        self: &Arc<Self>,
+        mut last: Result<(), CliFailure>,
+        question: &mut Question,
+        console: &mut Console,
+    ) {
         let mut failures = 0_u32;
         loop {
+            if let Err(error) = last {
+                if failures == 0 {
+                    let lines = error.lines().join("; ");
+                    console.warn(&format!("{lines}; the worker goes on asking"));
+                }
+                failures = failures.saturating_add(1);
+                tokio::time::sleep(pause(failures).max(self.client.api.retry_after())).await;
+            } else {
+                failures = 0;
+            }
             // Ends when a slot is free.
             drop(self.slots.acquire().await);
-            match self.ask(question, true).await {
+            last = match self.ask(question, true).await {
                 Ok(is_draining) => {
-                    failures = 0;
                     if is_draining {
                         tokio::time::sleep(pause(1)).await;
                     }
+                    Ok(())
                 }
-                Err(error) => {
-                    if failures == 0 {
-                        console.warn(&format!(
-                            "{}; the worker goes on asking",
-                            error.lines().join("; ")
-                        ));
-                    }
-                    failures = failures.saturating_add(1);
-                    tokio::time::sleep(pause(failures)).await;
-                }
-            }
+                Err(error) => Err(error),
+            };
         }
     }
 
@@ -279,9 +300,11 @@ impl Worker {
     }
 }
 
-/// Returns an id that no other question has.
-fn fresh_id() -> String {
-    format!("{:032x}", fastrand::u128(..))
+impl Question {
+    /// Returns a question with an id that no other question has.
+    fn fresh() -> Self {
+        Self { id: format!("{:032x}", fastrand::u128(..)), is_open: false }
+    }
 }
 
 /// Returns the wait after so many failures in a row, with a random part, so that many workers do not

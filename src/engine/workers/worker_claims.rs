@@ -13,7 +13,7 @@ use tracing::info;
 use super::waiting_asks::{WaitingAsk, WaitingAsks};
 use super::worker_ask::HandedRun;
 use crate::domain::job::job_spec::Delivery;
-use crate::domain::name::names::JobName;
+use crate::domain::name::names::{JobName, RunId};
 use crate::domain::queue::lane::Lane;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::claimer::{ClaimParty, Claimer, StartClaimed};
@@ -77,8 +77,6 @@ impl ClaimedRuns {
 struct ServedAsk {
     waiting: WaitingAsk,
     runs: Vec<HandedRun>,
-    /// The ids of the runs that were claimed or asked for, as Redis keeps them.
-    planned: Vec<String>,
     payload_bytes: usize,
 }
 
@@ -164,12 +162,7 @@ async fn round(claims: &WorkerClaims, state: &mut ClaimLoop) -> Duration {
         .take_all()
         .into_iter()
         .filter(|waiting| !waiting.is_gone())
-        .map(|waiting| ServedAsk {
-            waiting,
-            runs: Vec::new(),
-            planned: Vec::new(),
-            payload_bytes: 0,
-        })
+        .map(|waiting| ServedAsk { waiting, runs: Vec::new(), payload_bytes: 0 })
         .collect();
     if served.is_empty() {
         return LONGEST_SLEEP;
@@ -316,10 +309,9 @@ async fn claim(
     served: &mut ServedAsk,
 ) -> Result<bool, StoreError> {
     let ask = served.waiting.ask.clone();
-    served.planned.extend(runs.iter().map(|due_run| due_run.run.to_string()));
+    let wanted: Vec<RunId> = runs.iter().map(|due_run| due_run.run.clone()).collect();
     // Before the claim, so that the same question finds the runs if this node dies now.
-    let planned = served.planned.join(" ");
-    claims.node.store.note_worker_claim(&ask.id, &planned, ask.lease).await?;
+    claims.node.store.note_worker_claim(&ask.id, &wanted, ask.lease).await?;
     let got = Arc::new(ClaimedRuns::default());
     claimer.claim_for(ClaimParty {
         claimant: Claimant {
