@@ -46,6 +46,7 @@ fn path_of(route: &Route) -> String {
         .replace("{job}", "backup")
         .replace("{run}", "backup%40last")
         .replace("{queue}", "default")
+        .replace("{group}", "nightly")
 }
 
 /// Returns a query with the parameters that the route needs, or else with a limit if it takes one.

@@ -4,16 +4,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use super::api_guide::ApiGuide;
+use super::documents::verb_document::document_of;
 use super::layout::Layout;
 use super::page_clock::PageClock;
 use super::page_kind::PageKind;
 use super::report_keeper::ReportKeeper;
 use super::view_choices::ViewChoices;
 use crate::cli::embedded::CliFailure;
-use crate::cli::embedded::verb_call::{VerbResult, call_verb};
 use crate::secrets::tokens::TokenRole;
 use crate::store::Store;
 
@@ -107,33 +106,4 @@ impl<'r> PageReading<'r> {
     ) -> Result<T, CliFailure> {
         document_of(self.store, words, self.request.role == TokenRole::Viewer).await
     }
-}
-
-/// Returns the document of a verb, without the values of secrets if `conceals`.
-pub(super) async fn document_of<T: DeserializeOwned>(
-    store: &Store,
-    words: &[&str],
-    conceals: bool,
-) -> Result<T, CliFailure> {
-    let words: Vec<String> = words.iter().map(ToString::to_string).collect();
-    let VerbResult { document, errors, remarks, .. } = call_verb(store, &words, conceals).await?;
-    match (errors.first(), document) {
-        (None, Some(document)) => parsed(document),
-        (Some(error), _) => Err(CliFailure::of_json(error)),
-        (None, None) => {
-            let why = remarks.into_iter().next();
-            Err(CliFailure::Failed(why.unwrap_or_else(|| "the verb had no result".to_owned())))
-        }
-    }
-}
-
-/// Returns the fields of a document that a page shows.
-pub(super) fn parsed<T: DeserializeOwned>(document: Value) -> Result<T, CliFailure> {
-    serde_json::from_value(document)
-        .map_err(|error| CliFailure::Failed(format!("a document cannot be read: {error}")))
-}
-
-/// Returns the fields of documents that a page shows.
-pub(super) fn all_parsed<T: DeserializeOwned>(documents: Vec<Value>) -> Result<Vec<T>, CliFailure> {
-    documents.into_iter().map(parsed).collect()
 }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::documents::ReportDocument;
+use super::documents::verb_document::document_of;
 use super::page_clock::DocumentTime;
-use super::page_request::{PageReading, document_of};
 use super::shown_text::ShownText;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
@@ -50,9 +50,13 @@ pub(super) struct ReportKeeper {
 }
 
 impl ReportKeeper {
-    /// Returns the last report, or `None` if the first check is under way. Begins a check if the
-    /// report is old.
-    pub(super) async fn report(&self, reading: &PageReading<'_>) -> Option<Arc<KeptReport>> {
+    /// Returns the last report, or `None` if the first check is under way, and true if a check is under
+    /// way. Begins a check at `now` if the report is old.
+    pub(super) async fn report(
+        &self,
+        store: &Store,
+        now: UnixMillis,
+    ) -> (Option<Arc<KeptReport>>, bool) {
         let mut changes = self.last.subscribe();
         let begins = self.last.send_if_modified(|last| {
             let is_old = last.report.as_ref().is_none_or(|kept| kept.is_old(Instant::now()));
@@ -61,15 +65,12 @@ impl ReportKeeper {
             begins
         });
         if begins {
-            let check = check(reading.store.clone(), reading.clock.instant(), self.last.clone());
+            let check = check(store.clone(), now, self.last.clone());
             tokio::spawn(check);
         }
         // An error means that the check goes on.
         let ended = tokio::time::timeout(WAIT, changes.wait_for(|last| !last.is_under_way)).await;
-        if ended.is_err() {
-            reading.note_moving();
-        }
-        self.last.borrow().report.clone()
+        (self.last.borrow().report.clone(), ended.is_err())
     }
 }
 

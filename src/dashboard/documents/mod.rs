@@ -10,6 +10,7 @@ mod node_document;
 mod queue_document;
 mod report_document;
 mod run_document;
+pub(super) mod verb_document;
 mod whole_job_document;
 mod whole_run_document;
 

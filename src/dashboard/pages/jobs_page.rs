@@ -6,10 +6,11 @@ use crate::cli::embedded::CliFailure;
 use crate::cli::embedded::job_page::{Page, job_page, wanted_jobs};
 use crate::dashboard::badge::Badge;
 use crate::dashboard::documents::JobDocument;
+use crate::dashboard::documents::verb_document::all_parsed;
 use crate::dashboard::layout::Layout;
 use crate::dashboard::page_clock::PageClock;
 use crate::dashboard::page_link::query;
-use crate::dashboard::page_request::{PageReading, PageRequest, all_parsed};
+use crate::dashboard::page_request::{PageReading, PageRequest};
 use crate::dashboard::page_text::page_text;
 
 /// The number of jobs on a page.

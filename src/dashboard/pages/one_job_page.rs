@@ -8,13 +8,14 @@ use crate::cli::embedded::run_page::{run_page, wanted_runs};
 use crate::cli::embedded::views::job_audit_log;
 use crate::dashboard::badge::Badge;
 use crate::dashboard::charts::{MOST_BARS, RunBars};
+use crate::dashboard::documents::verb_document::all_parsed;
 use crate::dashboard::documents::{
     AuditDocument, ComingDocument, ExplanationDocument, JobDocument, RunDocument, WholeJobDocument,
 };
 use crate::dashboard::layout::Layout;
 use crate::dashboard::page_clock::PageClock;
 use crate::dashboard::page_link::{encoded, explain_path, job_path, run_path};
-use crate::dashboard::page_request::{PageReading, all_parsed};
+use crate::dashboard::page_request::PageReading;
 use crate::dashboard::page_text::page_text;
 use crate::dashboard::shown_text::ShownText;
 

@@ -7,10 +7,11 @@ use crate::cli::embedded::job_page::Page;
 use crate::cli::embedded::run_page::{run_page, wanted_runs};
 use crate::dashboard::badge::Badge;
 use crate::dashboard::documents::RunDocument;
+use crate::dashboard::documents::verb_document::all_parsed;
 use crate::dashboard::layout::Layout;
 use crate::dashboard::page_clock::PageClock;
 use crate::dashboard::page_link::query;
-use crate::dashboard::page_request::{PageReading, PageRequest, all_parsed};
+use crate::dashboard::page_request::{PageReading, PageRequest};
 use crate::dashboard::page_text::page_text;
 
 /// The number of runs on a page.

@@ -46,7 +46,8 @@ fn no_read_takes_more_than_eight_round_trips_to_redis() {
         if methods.get("get").is_none() || path == "/v1/events" || EXEMPT.contains(&path.as_str()) {
             continue;
         }
-        let path = path.replace("{job}", "tick").replace("{run}", "tick@last");
+        let path =
+            path.replace("{job}", "tick").replace("{run}", "tick@last").replace("{group}", "turns");
         let trips = (0..REQUESTS).map(|_| {
             let before = proxy.round_trips();
             let answer = scene.get("viewer", &path);

@@ -55,7 +55,7 @@ fn what_needs_attention_comes_first_and_leads_to_the_page_that_shows_it() {
     assert!(links.iter().any(|link| link.starts_with("/runs/bad%40")), "{links:?}");
     let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("no {text} in {html}"));
     assert!(at("Needs attention") < at("Next runs") && at("1 job fails") < at("1 dead letter"));
-    let rows = html.split("aria-label=\"Next runs\"").nth(1).unwrap();
+    let rows = html.split("aria-label=\"Table of the next runs\"").nth(1).unwrap();
     let rows = rows.split("</table>").next().unwrap();
     assert_eq!(rows.matches("data-key=").count(), 3, "{rows}");
     assert!(html.contains("span-failed") && html.contains("span-coming"), "{html}");

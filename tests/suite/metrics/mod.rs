@@ -94,7 +94,11 @@ fn request(socket: &Path, method: &str, path: &str) -> HttpAnswer {
 }
 
 fn scrape(socket: &Path) -> Scraped {
-    let HttpAnswer { head, body } = request(socket, "GET", "/metrics");
+    // A node that has just started, or lost its Redis for a moment, asks to try again.
+    let HttpAnswer { head, body } = until("the figures are answered", LONG, || {
+        let answer = request(socket, "GET", "/metrics");
+        Some(answer).filter(|answer| !answer.head.starts_with("http/1.1 503"))
+    });
     assert!(head.starts_with("http/1.1 200"), "{head}\n{body}");
     assert!(body.ends_with("# EOF\n"), "{body}");
     let lines = body.lines().filter(|line| !line.starts_with('#'));

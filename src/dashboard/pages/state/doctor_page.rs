@@ -25,6 +25,9 @@ struct DoctorPage<'r> {
 pub(in crate::dashboard) async fn doctor_page(
     reading: &PageReading<'_>,
 ) -> Result<String, CliFailure> {
-    let kept = reading.reports.report(reading).await;
+    let (kept, is_under_way) = reading.reports.report(reading.store, reading.clock.instant()).await;
+    if is_under_way {
+        reading.note_moving();
+    }
     page_text(&DoctorPage { layout: reading.layout("doctor"), clock: &reading.clock, kept })
 }
