@@ -116,7 +116,7 @@ fn chains_are_drawn_from_left_to_right_with_the_state_of_each_job() {
     assert_eq!(html.matches("<section class=\"chain\">").count(), 2, "{html}");
     assert!(!html.contains("/jobs/alone"), "{html}");
     let place = |job: &str| {
-        let text = html.split(&format!("<a href=\"/jobs/{job}\" aria-label=")).nth(1).unwrap();
+        let text = html.split(&format!("<a href=\"/jobs/{job}\"><rect")).nth(1).unwrap();
         text.split(" x=\"").nth(1).unwrap().split('"').next().unwrap().parse::<u32>().unwrap()
     };
     assert!(place("extract") < place("load") && place("load") < place("report"), "{html}");
