@@ -8,7 +8,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::worker_body::{bounds_fault, length_fault, read_body};
+use super::worker_body::{JsonObject, bounds_fault, length_fault, read_body};
 use crate::api::api_problem::{ApiProblem, Fault};
 use crate::api::api_state::ApiState;
 use crate::api::auth::Caller;
@@ -26,7 +26,7 @@ const LEAST_LEASE_MS: u64 = 1_000;
 const MOST_LEASE_MS: u64 = 12 * 3_600_000;
 const LEASE_MS: u64 = 30_000;
 const MOST_HANDLERS: usize = 100;
-const MOST_ID_BYTES: usize = 200;
+const MOST_ID_CHARS: usize = 200;
 /// The number of characters of the id of a question, as records of runs have it.
 const ID_CHARS: usize = 32;
 
@@ -35,7 +35,7 @@ const ID_CHARS: usize = 32;
 #[serde(deny_unknown_fields)]
 struct ClaimBody {
     claim_id: String,
-    worker: WorkerBody,
+    worker: JsonObject<WorkerBody>,
     handlers: Option<Vec<String>>,
     max: u64,
     #[serde(default)]
@@ -76,10 +76,10 @@ fn ask_of(caller: &Caller, queue: &str, body: &ClaimBody) -> Result<WorkerAsk, A
         faults.push(Fault { path: Some(path.to_owned()), found: error.to_string(), wanted: None });
     };
     let queue = queue.parse::<QueueName>().map_err(|error| bad("queue", &error)).ok();
-    let worker = body.worker.name.parse::<NodeName>();
+    let worker = body.worker.0.name.parse::<NodeName>();
     let worker = worker.map_err(|error| bad("worker.name", &error)).ok();
     let mut labels = BTreeSet::new();
-    for label in &body.worker.labels {
+    for label in &body.worker.0.labels {
         match label.parse::<Label>().and_then(Label::for_people) {
             Ok(label) => drop(labels.insert(label)),
             Err(error) => bad("worker.labels", &error),
@@ -97,8 +97,9 @@ fn ask_of(caller: &Caller, queue: &str, body: &ClaimBody) -> Result<WorkerAsk, A
         handlers = HandlerChoice::Only(known);
     }
     let lease_ms = body.lease_ms.unwrap_or(LEASE_MS);
-    faults.extend(bounds_fault("claim_id", body.claim_id.len() as u64, 1, MOST_ID_BYTES as u64));
-    faults.extend(length_fault("worker.labels", body.worker.labels.len(), MAX_LABELS, "labels"));
+    let id_chars = body.claim_id.chars().count();
+    faults.extend(bounds_fault("claim_id", id_chars as u64, 1, MOST_ID_CHARS as u64));
+    faults.extend(length_fault("worker.labels", body.worker.0.labels.len(), MAX_LABELS, "labels"));
     let named = body.handlers.as_ref().map_or(0, Vec::len);
     faults.extend(length_fault("handlers", named, MOST_HANDLERS, "handlers"));
     faults.extend(bounds_fault("max", body.max, 1, MOST_RUNS));
@@ -158,7 +159,7 @@ pub(in crate::api) fn claim_schema() -> Value {
         "required": ["claim_id", "worker", "max"],
         "additionalProperties": false,
         "properties": {
-            "claim_id": {"type": "string", "minLength": 1, "maxLength": MOST_ID_BYTES / 4,
+            "claim_id": {"type": "string", "minLength": 1, "maxLength": MOST_ID_CHARS,
                          "description": "the id of the question: the same id gets the same runs"},
             "worker": {
                 "type": "object", "required": ["name"], "additionalProperties": false,

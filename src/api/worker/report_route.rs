@@ -7,7 +7,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::worker_body::{bounds_fault, length_fault, read_body};
+use super::worker_body::{JsonObject, bounds_fault, length_fault, read_body};
 use crate::api::api_problem::{ApiProblem, Fault};
 use crate::api::api_state::ApiState;
 use crate::api::auth::Caller;
@@ -16,7 +16,7 @@ use crate::cli::embedded::{CliFailure, one_line};
 use crate::engine::{Report, ReportedRun, WorkerReply};
 
 const MOST_RUNS: usize = 500;
-const MOST_ERROR_BYTES: usize = 8 * 1024;
+const MOST_ERROR_CHARS: usize = 8 * 1024;
 const MOST_PROGRESS_CHARS: usize = 256;
 /// The longest wait before a run is due again: 30 days.
 const MOST_DELAY_MS: u64 = 30 * 86_400_000;
@@ -25,7 +25,7 @@ const MOST_DELAY_MS: u64 = 30 * 86_400_000;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ReportBody {
-    runs: Vec<RunBody>,
+    runs: Vec<JsonObject<RunBody>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -38,7 +38,7 @@ struct RunBody {
     retry: Option<bool>,
     retry_in_ms: Option<u64>,
     delay_ms: Option<u64>,
-    progress: Option<ProgressBody>,
+    progress: Option<JsonObject<ProgressBody>>,
 }
 
 /// How far the work of a run is.
@@ -69,7 +69,7 @@ pub(in crate::api) async fn report(
     let mut faults = Vec::new();
     faults.extend(length_fault("runs", body.runs.len(), MOST_RUNS, "runs"));
     let mut runs = Vec::new();
-    for (at, run) in body.runs.iter().enumerate() {
+    for (at, JsonObject(run)) in body.runs.iter().enumerate() {
         runs.extend(reported(kind, &format!("runs[{at}]"), run, &mut faults));
     }
     if !faults.is_empty() {
@@ -81,7 +81,7 @@ pub(in crate::api) async fn report(
         .runs
         .iter()
         .zip(replies)
-        .map(|(run, reply)| reply_document(&run.run_id, &reply))
+        .map(|(JsonObject(run), reply)| reply_document(&run.run_id, &reply))
         .collect();
     let document = if kind == ReportKind::Heartbeat {
         json!({"runs": runs, "drain": state.status.status().is_stopping})
@@ -124,23 +124,28 @@ fn reported(
     for (member, ms) in [("retry_in_ms", run.retry_in_ms), ("delay_ms", run.delay_ms)] {
         faults.extend(ms.and_then(|ms| bounds_fault(&at(member), ms, 0, MOST_DELAY_MS)));
     }
-    if let Some(ProgressBody { percent, text }) = &run.progress {
+    if let Some(JsonObject(ProgressBody { percent, text })) = &run.progress {
         let (path, length) = (at("progress"), text.as_ref().map_or(0, |text| text.chars().count()));
         faults.extend(percent.and_then(|found| bounds_fault(&path, found, 0, 100)));
         faults.extend(length_fault(&path, length, MOST_PROGRESS_CHARS, "characters"));
     }
     let output = run.output.clone().unwrap_or_default();
     let report = match kind {
-        ReportKind::Heartbeat => {
-            Report::Alive { progress: run.progress.as_ref().map(ProgressBody::line) }
-        }
+        ReportKind::Heartbeat => Report::Alive {
+            progress: run.progress.as_ref().map(|JsonObject(progress)| progress.line()),
+        },
         ReportKind::Complete => Report::Complete { output },
         ReportKind::Fail => {
-            let Some(error) = run.error.clone().filter(|error| !error.trim().is_empty()) else {
+            let Some(error) = run.error.clone().filter(|error| !error.is_empty()) else {
                 faults.push(Fault::new(&at("error"), "no text", "the reason in words"));
                 return None;
             };
-            faults.extend(length_fault(&at("error"), error.len(), MOST_ERROR_BYTES, "bytes"));
+            faults.extend(length_fault(
+                &at("error"),
+                error.chars().count(),
+                MOST_ERROR_CHARS,
+                "characters",
+            ));
             Report::Fail { error, output, retry: run.retry, retry_in: wait(run.retry_in_ms) }
         }
         ReportKind::Release => Report::Release { delay: wait(run.delay_ms).unwrap_or_default() },
@@ -177,8 +182,8 @@ fn reply_document(run: &str, reply: &WorkerReply) -> Value {
 pub(in crate::api) fn report_schema(kind: ReportKind) -> Value {
     let delay = json!({"type": ["integer", "null"], "minimum": 0, "maximum": MOST_DELAY_MS});
     let mut properties = json!({
-        "run_id": {"type": "string", "pattern": "^[a-z0-9][a-z0-9._-]{0,62}@[0-9]{1,13}$"},
-        "token": {"type": "string", "pattern": "^[1-9][0-9]{0,14}\\.[0-9a-f]{32}$"},
+        "run_id": {"type": "string"},
+        "token": {"type": "string"},
     });
     for member in members(kind) {
         properties[*member] = match *member {
@@ -192,7 +197,7 @@ pub(in crate::api) fn report_schema(kind: ReportKind) -> Value {
                 },
             }),
             "error" => {
-                json!({"type": "string", "pattern": "^[a-z ]*[a-z][a-z ]*$", "maxLength": MOST_ERROR_BYTES / 4})
+                json!({"type": "string", "minLength": 1, "maxLength": MOST_ERROR_CHARS})
             }
             _ => json!({"type": ["string", "null"]}),
         };

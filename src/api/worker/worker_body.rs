@@ -1,8 +1,21 @@
 //! The JSON body of a request of a worker.
 
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
 
 use crate::api::api_problem::{ApiProblem, Fault};
+
+/// A JSON object that is read as `T`. A list of the members without their names is refused.
+#[derive(Debug)]
+pub(super) struct JsonObject<T>(pub(super) T);
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for JsonObject<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let members = Map::deserialize(deserializer)?;
+        serde_json::from_value(Value::Object(members)).map(Self).map_err(D::Error::custom)
+    }
+}
 
 /// Reads the body of a request. Fails (400) if it is no JSON, and (422) if a member is missing,
 /// unknown or of another type.
@@ -10,7 +23,8 @@ pub(super) fn read_body<T: DeserializeOwned>(body: Option<&[u8]>) -> Result<T, A
     let body = body.ok_or_else(|| {
         ApiProblem::bad_request("found no body, wanted a JSON object; see docs/workers.md")
     })?;
-    serde_json::from_slice(body).map_err(|error| {
+    let read = serde_json::from_slice(body).map(|JsonObject(read)| read);
+    read.map_err(|error| {
         if error.is_data() {
             ApiProblem::invalid(vec![Fault { path: None, found: error.to_string(), wanted: None }])
         } else {
