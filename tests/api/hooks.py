@@ -13,8 +13,8 @@ def as_line(context, value):
 
 
 @schemathesis.hook
-def map_body(context, body):
+def before_call(context, case, kwargs):
     """Shortens the wait of a worker, because no run comes for it."""
+    body = case.body
     if isinstance(body, dict) and isinstance(body.get("wait_ms"), int) and 20 < body["wait_ms"] <= 55_000:
-        return {**body, "wait_ms": 20}
-    return body
+        case.body = {**body, "wait_ms": 20}
