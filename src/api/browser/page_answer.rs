@@ -28,7 +28,7 @@ pub(in crate::api) async fn page(
     // Only the page of the API shows its address.
     let server = (kind == PageKind::Api).then(|| curl_address(state, parts));
     let known = parts.headers.get(header::IF_NONE_MATCH).and_then(|etag| etag.to_str().ok());
-    // A browser says so itself when a reader opens a page.
+    // This header is `navigate` when a reader opens a page, and another word for a request of a script.
     let mode = parts.headers.get("sec-fetch-mode").map(HeaderValue::as_bytes);
     let is_poll = mode.map_or(known.is_some(), |mode| mode != b"navigate");
     let request = PageRequest {

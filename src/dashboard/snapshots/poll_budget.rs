@@ -6,7 +6,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The time after which one more reading may happen.
+/// The time in which one reading is added to those that are left.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The number of readings that may follow each other without a pause, after a quiet time.
 const MOST_AT_ONCE: u32 = 5;
@@ -14,7 +14,7 @@ const MOST_AT_ONCE: u32 = 5;
 /// The readings that are left.
 #[derive(Debug)]
 pub(super) struct PollBudget {
-    /// The time up to which readings are used up. A reading moves it by [`PAUSE`].
+    /// The time at which all readings are left again. Each reading moves this time by [`PAUSE`].
     used_until: Mutex<Instant>,
 }
 

@@ -10,7 +10,7 @@ use crate::keeper::BootInstant;
 /// The time after its last question for which a worker counts as present. It is longer than a
 /// question may wait.
 const PRESENT_FOR: Duration = Duration::from_secs(90);
-/// The most different kinds of workers that are listed.
+/// The most kinds of workers that are remembered. Workers of one kind differ only in their names.
 const MOST: usize = 100;
 
 /// The workers that ask this node for runs. Workers with the same queue, handlers and labels count

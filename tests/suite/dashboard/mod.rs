@@ -139,7 +139,7 @@ fn acted(scene: &ApiScene, path: &str, more: &str) -> String {
     page(scene, "operator", place_of(&answer))
 }
 
-/// Returns the address to which an answer leads.
+/// Returns the address in the header `Location` of an answer.
 #[track_caller]
 fn place_of(answer: &HttpAnswer) -> &str {
     let place = answer.head.split("location: ").nth(1).unwrap_or_else(|| panic!("{answer:?}"));
