@@ -11,7 +11,7 @@ mod parameters;
 mod remote_top;
 mod remote_verbs;
 mod repeating;
-mod round_trips;
+pub(crate) mod round_trips;
 mod streams;
 mod warnings;
 mod workers;

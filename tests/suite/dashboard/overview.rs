@@ -4,15 +4,7 @@ use serde_json::json;
 
 use super::{links, open, page};
 use crate::api::{ApiScene, DEFINING};
-use crate::support::host::proxy::Proxy;
-use crate::support::redis::TestRedis;
 use crate::support::wait::{LONG, until};
-
-/// The most round trips to Redis for a page.
-const MOST: usize = 8;
-/// The number of requests of each page, of which the one with the fewest round trips counts: the
-/// node itself makes some meanwhile.
-const REQUESTS: usize = 12;
 
 /// Waits until the page has all these texts, and returns it. A page may be a second old.
 #[track_caller]
@@ -102,54 +94,4 @@ fn texts_of_others_are_only_text_on_the_new_pages() {
         let html = page(&scene, "admin", &path);
         assert!(!html.contains("<img src=x"), "{path}: {html}");
     }
-}
-
-#[test]
-fn no_page_takes_more_than_eight_round_trips_to_redis() {
-    let redis = TestRedis::start();
-    let proxy = Proxy::to(&redis);
-    let jobs = "[queues.mail]\n[jobs.tick]\nevery = \"1h\"\nshell = \"echo hello; exit 1\"\n\
-         [jobs.child]\nafter = [\"tick\"]\nshell = \"true\"\n\
-         [jobs.each]\nevery = \"2h\"\non = \"each-node\"\nshell = \"true\"\n\
-         [jobs.one]\nevery = \"1h\"\ngroup = \"turns\"\nshell = \"true\"\n[groups.turns]\nmode = \"exclusive\"\n";
-    let scene = ApiScene::start_at(redis, &proxy.url(), DEFINING, jobs);
-    for number in 0..120 {
-        let body = format!(
-            r#"{{"name": "later-{number}", "in": "1h", "queue": "mail", "http": "http://127.0.0.1:1/"}}"#
-        );
-        scene.post("admin", "/v1/jobs", &body).of(201);
-    }
-    failed(&scene, "tick");
-    let mut dear = Vec::new();
-    for path in [
-        "/",
-        "/jobs",
-        "/jobs/tick",
-        "/runs",
-        "/runs/tick@last",
-        "/timeline",
-        "/timeline?view=heat",
-        "/chains",
-        "/queues",
-        "/groups",
-        "/nodes",
-        "/losses",
-        "/api",
-    ] {
-        let trips = (0..REQUESTS).map(|number| {
-            // Another zone is another snapshot.
-            let cookie = format!("schedd_own_zone=Etc/GMT+{number}");
-            let headers = [super::BROWSER, ("Cookie", cookie.as_str())];
-            let before = proxy.round_trips();
-            let answer = scene.probe.send("viewer", "GET", path, &headers, b"");
-            assert_eq!(answer.status, 200, "{path}: {}", answer.text());
-            proxy.round_trips() - before
-        });
-        let trips = trips.min().unwrap();
-        println!("{path}: {trips}");
-        if trips > MOST {
-            dear.push(format!("{path}: {trips}"));
-        }
-    }
-    assert!(dear.is_empty(), "more than {MOST} round trips for a page: {dear:?}");
 }

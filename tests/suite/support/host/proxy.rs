@@ -35,6 +35,8 @@ pub(crate) struct Proxy {
 struct Shared {
     armed: Mutex<Option<(Vec<u8>, Loss)>>,
     lost: AtomicUsize,
+    /// The text by which the connection is known whose round trips count.
+    counted: Mutex<Vec<u8>>,
     round_trips: AtomicUsize,
     /// The delay of each answer, ms.
     delay: AtomicU64,
@@ -63,7 +65,12 @@ impl Proxy {
         *self.shared.armed.lock().unwrap() = Some((format!("\r\n{word}\r\n").into_bytes(), loss));
     }
 
-    /// Returns how often commands followed an answer on the same connection, up to now. Commands that
+    /// Counts from now on the round trips of connections on which commands carry `text`, once they did.
+    pub(crate) fn count_carriers_of(&self, text: &str) {
+        *self.shared.counted.lock().unwrap() = text.into();
+    }
+
+    /// Returns how often commands followed an answer on a counted connection, up to now. Commands that
     /// are sent together count once.
     pub(crate) fn round_trips(&self) -> usize {
         self.shared.round_trips.load(Ordering::SeqCst)
@@ -88,6 +95,8 @@ struct Link {
     fate: Mutex<Option<Loss>>,
     /// True if an answer came after the last commands.
     is_answered: AtomicBool,
+    /// True if round trips of the connection count.
+    is_counted: AtomicBool,
 }
 
 impl Drop for Proxy {
@@ -115,8 +124,11 @@ impl Shared {
             client.set_nonblocking(false).unwrap();
             let both = [client.try_clone().unwrap(), server.try_clone().unwrap()];
             self.streams.lock().unwrap().extend(both);
-            let link =
-                Arc::new(Link { fate: Mutex::new(None), is_answered: AtomicBool::new(true) });
+            let link = Arc::new(Link {
+                fate: Mutex::new(None),
+                is_answered: AtomicBool::new(true),
+                is_counted: AtomicBool::new(false),
+            });
             let (this, asked) = (self.clone(), link.clone());
             let (from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
             pipes.push(std::thread::spawn(move || this.carry_commands(from, to, &asked)));
@@ -145,7 +157,16 @@ impl Shared {
                 }
             }
             drop(armed);
-            if link.is_answered.swap(false, Ordering::SeqCst) {
+            let counted = self.counted.lock().unwrap();
+            if !counted.is_empty()
+                && bytes[..count].windows(counted.len()).any(|part| part == *counted)
+            {
+                link.is_counted.store(true, Ordering::SeqCst);
+            }
+            drop(counted);
+            if link.is_answered.swap(false, Ordering::SeqCst)
+                && link.is_counted.load(Ordering::SeqCst)
+            {
                 self.round_trips.fetch_add(1, Ordering::SeqCst);
             }
             if to.write_all(&bytes[..count]).is_err() {
