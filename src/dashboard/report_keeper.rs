@@ -78,7 +78,10 @@ impl ReportKeeper {
 async fn check(store: Store, now: UnixMillis, last: Arc<watch::Sender<LastCheck>>) {
     let began = Instant::now();
     // All readers get the report of a viewer.
-    let report = Box::pin(document_of(&store, &["doctor"], true)).await;
+    let report = match store.gently() {
+        Ok(store) => Box::pin(document_of(&store, &["doctor"], true)).await,
+        Err(error) => Err(error.into()),
+    };
     let report = report.map_err(|failure| ShownText::new(&failure.lines().join("; ")));
     let kept = KeptReport {
         report,

@@ -14,7 +14,7 @@ use super::bounds;
 use super::http_probe::HttpProbe;
 use super::support::daemon::Schedd;
 use super::support::redis::TestRedis;
-use super::{add_lines, info, percentile, usage};
+use super::{add_lines, info, percentile, settle, usage};
 
 const WAITING: usize = 1_000_000;
 const RECURRING: usize = 1_000;
@@ -77,12 +77,18 @@ pub(crate) fn api() {
     bounds::fill(&redis, ENDED, |_| "succeeded");
     let dir = tempfile::tempdir().unwrap();
     let (node, probe) = start(&redis, dir.path());
+    settle(&redis);
     lists(&probe);
-    pages(&probe);
-    tabs(&redis, &probe);
+    let (report, pages): (Vec<&str>, Vec<&str>) =
+        PAGES_OF_ALL.into_iter().partition(|path| *path == "/doctor");
+    open_pages(&probe, &pages);
+    tabs(&redis, &probe, &pages);
     adding(&redis, &probe);
+    settle(&redis);
     polling(&redis, &probe);
     held(&node, &probe);
+    // Last, because the check of all data goes on behind the page.
+    open_pages(&probe, &report);
 }
 
 fn lines(name: &str, count: usize) -> String {
@@ -146,12 +152,10 @@ fn lists(probe: &HttpProbe) {
 }
 
 /// Requests of each page, each of another view, so that each is read from Redis.
-fn pages(probe: &HttpProbe) {
-    for path in PAGES_OF_ALL {
-        // The report of doctor reads all data.
-        let count = if path == "/doctor" { 3 } else { 100 };
+fn open_pages(probe: &HttpProbe, pages: &[&str]) {
+    for path in pages {
         let mut times = Vec::new();
-        for number in 0..count {
+        for number in 0..100 {
             // The zone of the reader is a part of the view, and the address stays that of a reader.
             let zone = ["UTC", "Europe/Berlin", "Asia/Tokyo", "America/New_York"][number % 4];
             let cookie = format!("schedd_own_zone={zone}");
@@ -175,8 +179,7 @@ fn pages(probe: &HttpProbe) {
 }
 
 /// Open tabs of all pages, each of which asks for news every two seconds.
-fn tabs(redis: &TestRedis, probe: &HttpProbe) {
-    let shown: Vec<&str> = PAGES_OF_ALL.into_iter().filter(|path| *path != "/doctor").collect();
+fn tabs(redis: &TestRedis, probe: &HttpProbe, shown: &[&str]) {
     let mut known = vec![String::new(); PAGES as usize];
     let mut connection = redis.connection();
     let mut rates = Vec::new();

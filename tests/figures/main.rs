@@ -97,6 +97,18 @@ fn insist_on_lines(redis: &TestRedis, lines: &str) {
     }
 }
 
+/// Waits until Redis has executed few commands for two seconds: the node has looked at its new data.
+fn settle(redis: &TestRedis) {
+    const COMMANDS: u64 = 200;
+    let mut connection = redis.connection();
+    until("the node is idle", PATIENCE, || {
+        let before = info(&mut connection, "total_commands_processed:");
+        std::thread::sleep(Duration::from_secs(2));
+        let spent = info(&mut connection, "total_commands_processed:") - before;
+        Some(()).filter(|()| spent < COMMANDS)
+    });
+}
+
 /// Runs that ended, newest first, at most `limit`.
 fn ended(eye: &Eye, limit: usize) -> Vec<RunRecord> {
     eye.ask(eye.store().read_history(None, 0, limit)).unwrap().runs

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::api::start;
 use super::http_probe::{HttpAnswer, HttpProbe};
 use super::support::redis::TestRedis;
-use super::{add_lines, info, percentile, usage};
+use super::{add_lines, info, percentile, settle, usage};
 
 const BURST: usize = 20_000;
 const BATCH: usize = 100;
@@ -29,6 +29,7 @@ pub(crate) fn workers() {
     burst(&redis, &probe);
     singles(&redis, &probe);
     wakes(&probe);
+    settle(&redis);
     waiting(&redis, &probe, node.pid());
 }
 

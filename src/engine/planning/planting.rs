@@ -165,7 +165,7 @@ pub async fn apply(
     host_zone: &Zone,
     requests: &[Request],
 ) -> Result<(Vec<Result<Applied, PlantingError>>, Vec<usize>), StoreError> {
-    let now = store.now().await?;
+    let now = until_answered(|| store.now()).await?;
     let mut with_instances = Vec::new();
     let mut answers: Vec<Result<Applied, PlantingError>> = requests
         .iter()
@@ -181,12 +181,11 @@ pub async fn apply(
         if open.is_empty() {
             break;
         }
-        let now = store.now().await?;
+        let now = until_answered(|| store.now()).await?;
         let names: Vec<JobName> = open.iter().map(|item| item.request.name.clone()).collect();
-        let holder_read =
-            read_key_holders(store, &open.iter().map(|item| &*item.spec).collect::<Vec<_>>())
-                .await?;
-        let records = store.read_jobs(&names).await?;
+        let specs: Vec<_> = open.iter().map(|item| &*item.spec).collect();
+        let holder_read = until_answered(|| read_key_holders(store, &specs)).await?;
+        let records = until_answered(|| store.read_jobs(&names)).await?;
         let (mut orders, mut ordered, mut left) = (Vec::new(), Vec::new(), Vec::new());
         for ((item, record), holder_read) in open.into_iter().zip(records).zip(holder_read) {
             let ended = record
@@ -323,8 +322,8 @@ async fn end_former(store: &Store, former: &[RunId]) {
     }
 }
 
-/// Sends changes to Redis, and repeats them if no answer comes. Each change has a token, by which
-/// Redis makes the change only once.
+/// Sends reads or changes to Redis, and repeats them if no answer comes. Each change has a token, by
+/// which Redis makes the change only once.
 async fn until_answered<T, F: Future<Output = Result<T, StoreError>>>(
     send: impl Fn() -> F,
 ) -> Result<T, StoreError> {

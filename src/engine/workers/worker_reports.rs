@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
+
 use super::run_report::{Report, ReportedRun, WorkerReply};
 use super::worker_claims::WorkerClaims;
 use crate::domain::job::job_spec::JobSpec;
@@ -57,12 +59,14 @@ impl WorkerReports {
         queues: &[QueueName],
     ) -> Result<Vec<WorkerReply>, StoreError> {
         let ids: Vec<RunId> = reports.iter().map(|report| report.run.clone()).collect();
-        let records = self.node.store.read_runs(&ids).await?;
         let names: Vec<JobName> = ids.iter().map(|id| id.job().clone()).collect();
-        let definitions = self.claims.definitions(&names).await?;
-        let now = self.node.store.now().await?;
+        let (records, definitions, now) = tokio::try_join!(
+            self.node.store.read_runs(&ids),
+            self.claims.definitions(&names),
+            self.node.store.now()
+        )?;
         let mut replies = vec![WorkerReply::Unknown; reports.len()];
-        let mut alive = Vec::new();
+        let (mut alive, mut ends) = (Vec::new(), Vec::new());
         for (at, ((report, record), definition)) in
             reports.into_iter().zip(records).zip(definitions).enumerate()
         {
@@ -86,8 +90,15 @@ impl WorkerReports {
                     }
                     alive.push((at, open));
                 }
-                report => replies[at] = self.end(&open, &report, now).await?,
+                report => ends.push(Box::pin(async move {
+                    self.end(&open, &report, now).await.map(|reply| (at, reply))
+                })),
             }
+        }
+        // Ends that wait at the same time go to Redis in one call.
+        for ended in join_all(ends).await {
+            let (at, reply) = ended?;
+            replies[at] = reply;
         }
         for (at, reply) in self.renew(alive, now).await? {
             replies[at] = reply;

@@ -55,9 +55,19 @@ impl Store {
 
     /// Returns the names of all jobs that at least one jobs file lists.
     pub async fn list_listed(&self) -> Result<BTreeSet<JobName>, StoreError> {
+        self.names_of(&self.sources().await?).await
+    }
+
+    /// Returns the jobs that the files and instances of nodes list. Leaves out applied files, so this
+    /// call scans no keys.
+    pub async fn list_listed_by_nodes(&self) -> Result<BTreeSet<JobName>, StoreError> {
+        let sources: Vec<SourceName> = self.node_sources().await?.into_iter().collect();
+        self.names_of(&sources).await
+    }
+
+    async fn names_of(&self, sources: &[SourceName]) -> Result<BTreeSet<JobName>, StoreError> {
         let mut pipeline = redis::pipe();
-        let sources = self.sources().await?;
-        for source in &sources {
+        for source in sources {
             pipeline.cmd("HKEYS").arg(self.keys.source(source));
         }
         let answers =
@@ -95,20 +105,25 @@ impl Store {
     }
 
     /// Returns the sources that may have a list of jobs: the files and the instances of nodes, and
-    /// the applied files. If the node index has the wrong type, the files of nodes are left out, and the consistency
-    /// check reports the index. This call scans all keys of the namespace.
+    /// the applied files. This call scans all keys of the namespace.
     async fn sources(&self) -> Result<Vec<SourceName>, StoreError> {
+        let mut sources = self.node_sources().await?;
+        sources.extend(self.list_applied().await?);
+        Ok(sources.into_iter().collect())
+    }
+
+    /// Returns the files and the instances of nodes. Returns none if the node index has the wrong type;
+    /// the consistency check reports the index.
+    async fn node_sources(&self) -> Result<BTreeSet<SourceName>, StoreError> {
         let nodes = match self.list_nodes().await {
-            Ok((_, nodes)) => nodes.into_iter().map(|node| node.name).collect(),
+            Ok((_, nodes)) => nodes,
             Err(StoreError::WrongType { .. }) => Vec::new(),
             Err(error) => return Err(error),
         };
-        let nodes = nodes.iter().filter_map(|name: &String| name.parse::<NodeName>().ok());
-        let mut sources: BTreeSet<SourceName> = nodes
+        let nodes = nodes.iter().filter_map(|node| node.name.parse::<NodeName>().ok());
+        Ok(nodes
             .flat_map(|node| [SourceName::from(&node), SourceName::instances_on(&node)])
-            .collect();
-        sources.extend(self.list_applied().await?);
-        Ok(sources.into_iter().collect())
+            .collect())
     }
 
     /// Lists the applied files that list at least one job. This call scans all keys of the

@@ -25,16 +25,21 @@ use crate::store::script_times::ScriptTimes;
 
 /// The time limit for making a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
-/// The time limit for the answer to a small pipeline. Each further [`COMMANDS`] commands and each
-/// further [`BYTES`] in one pipeline add the same time again.
+/// The time limit for the answer to a small pipeline. Each further [`COMMANDS`] commands, each
+/// further [`ARGUMENTS`] and each further [`BYTES`] in one pipeline add the same time again.
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 /// The number of commands that Redis on a loaded host still executes within [`ANSWER_LIMIT`].
 const COMMANDS: usize = 100;
+/// The number of arguments of scripts that Redis on a loaded host still handles within
+/// [`ANSWER_LIMIT`]. A script call for many items is one command.
+const ARGUMENTS: usize = 2_000;
 /// The number of argument bytes that a slow network still transfers within [`ANSWER_LIMIT`].
 const BYTES: usize = 1024 * 1024;
 /// The total time a call may wait for a connection, including attempts to connect made by other
 /// calls.
 const OPEN_LIMIT: Duration = CONNECT_LIMIT.saturating_add(ANSWER_LIMIT);
+/// The pause after a call of a gentle link, as a multiple of the duration of the call.
+const REST: u32 = 4;
 /// The number of times one call may load scripts that the server does not know.
 const LOADS: usize = 3;
 /// The number of unanswered calls in a row after which the connection counts as dead. A single
@@ -47,21 +52,24 @@ const SILENT_CALLS_ALONE: u32 = 1;
 /// Returns the time limit for the answer to a pipeline. The limit grows with the size of the
 /// pipeline; an empty pipeline gets `limit`.
 fn limit_for(pipeline: &redis::Pipeline, limit: Duration) -> Duration {
-    let (mut commands, mut bytes) = (0, 0);
+    let (mut commands, mut arguments, mut bytes) = (0, 0, 0);
     for command in pipeline.cmd_iter() {
         commands += 1;
-        bytes += command
-            .args_iter()
-            .map(|argument| if let redis::Arg::Simple(bytes) = argument { bytes.len() } else { 0 })
-            .sum::<usize>();
+        for argument in command.args_iter() {
+            arguments += 1;
+            bytes += if let redis::Arg::Simple(bytes) = argument { bytes.len() } else { 0 };
+        }
     }
-    limit.saturating_mul(u32::try_from(1 + commands / COMMANDS + bytes / BYTES).unwrap_or(u32::MAX))
+    let times = 1 + commands / COMMANDS + arguments / ARGUMENTS + bytes / BYTES;
+    limit.saturating_mul(u32::try_from(times).unwrap_or(u32::MAX))
 }
 
 /// A connection to Redis that is restored after a failure. Clones share the connection.
 #[derive(Clone)]
 pub(crate) struct RedisLink {
     shared: Arc<Shared>,
+    /// The pause after each call, as a multiple of the duration of the call.
+    rest: u32,
 }
 
 struct Shared {
@@ -120,6 +128,12 @@ impl RedisLink {
         Self::with(address, *most_silent_calls, script_times.clone())
     }
 
+    /// Returns a link to the same connection that pauses after each call, so that a long series of
+    /// reads takes a part of the time of Redis.
+    pub(crate) fn gently(&self) -> Self {
+        Self { rest: REST, ..self.clone() }
+    }
+
     fn with(
         address: &Address,
         most_silent_calls: u32,
@@ -138,7 +152,7 @@ impl RedisLink {
             trusted: Mutex::default(),
             script_times,
         };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self { shared: Arc::new(shared), rest: 0 })
     }
 
     /// Creates a Redis client with the current user and password.
@@ -273,6 +287,7 @@ impl RedisLink {
         pipeline: &mut redis::Pipeline,
     ) -> Result<Vec<Result<Value, RedisError>>, StoreError> {
         let limit = limit_for(pipeline, self.shared.answer_limit);
+        let sent = Instant::now();
         pipeline.ignore_errors();
         let asked = tokio::time::timeout(
             limit,
@@ -281,6 +296,9 @@ impl RedisLink {
         match asked.await {
             Ok(Ok(answers)) => {
                 self.shared.silent_calls.store(0, Ordering::Relaxed);
+                if self.rest > 0 {
+                    tokio::time::sleep(sent.elapsed() * self.rest).await;
+                }
                 if answers.iter().any(|answer| answer.as_ref().is_err_and(wants_another_connection))
                 {
                     self.let_go(&open);
@@ -432,5 +450,23 @@ impl RedisLink {
             }),
         };
         Ok(invocations.iter().zip(answers).map(reply).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_call_for_many_items_may_take_longer() {
+        let limit = |arguments: usize, bytes: usize| {
+            let mut pipeline = redis::pipe();
+            let command = pipeline.cmd("EVALSHA");
+            for _ in 0..arguments {
+                command.arg("x".repeat(bytes));
+            }
+            limit_for(&pipeline, Duration::from_secs(1)).as_secs()
+        };
+        assert_eq!((limit(10, 1), limit(4_100, 1), limit(3, 1024 * 1024)), (1, 3, 4));
     }
 }

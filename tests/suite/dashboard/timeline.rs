@@ -61,7 +61,7 @@ fn many_added_jobs_hide_no_job_of_a_file() {
     assert_eq!(added.status, 200, "{added:?}");
     let week = "from=2030-01-07T00:00:00Z&to=2030-01-14T00:00:00Z";
     let html = page(&scene, "viewer", &format!("/timeline?view=heat&{week}"));
-    assert!(html.contains("only the starts of jobs of files are shown"), "{html}");
+    assert!(html.contains("only the starts of jobs of the nodes' files are shown"), "{html}");
     assert_eq!(html.matches(":00, 1 starts</title>").count(), 7, "seven nights: {html}");
 }
 

@@ -1,7 +1,7 @@
 //! The coming starts of jobs by their schedules, in the order of time.
 //!
 //! Jobs are read in the order of their next starts, and starts are made in the order of time. So a
-//! list that was cut is whole up to one time. The jobs of files are read besides, so that a million
+//! list that was cut is whole up to one time. The jobs of the nodes' files are read besides, so that a million
 //! added jobs do not hide them: behind that time the list has only their starts.
 
 use std::cmp::Reverse;
@@ -76,7 +76,7 @@ pub(crate) struct ComingStarts {
     pub(crate) starts: Vec<(UnixMillis, usize)>,
     /// The time behind which the list has no starts. `None` if it has all.
     pub(crate) cut_at: Option<UnixMillis>,
-    /// The time behind which the list has only starts of jobs of files. `None` if it has all.
+    /// The time behind which the list has only starts of jobs of the nodes' files. `None` if it has all.
     pub(crate) only_files_from: Option<UnixMillis>,
 }
 
@@ -96,7 +96,8 @@ pub(crate) async fn read_coming(
     let start = IndexCursor::lowest();
     let entries = store.page_of_jobs(JobIndex::Defined, &start, span.most_jobs).await?;
     let cut_at = cut_of(&entries, span.most_jobs).filter(|at| *at < span.to);
-    let listed = if cut_at.is_some() { store.list_listed().await? } else { BTreeSet::new() };
+    let listed =
+        if cut_at.is_some() { store.list_listed_by_nodes().await? } else { BTreeSet::new() };
     let has_files = listed.len() <= MOST_OF_FILES;
     let mut names: BTreeSet<JobName> = entries.into_iter().filter_map(|(_, name)| name).collect();
     if has_files {
