@@ -23,6 +23,9 @@ use crate::store::QueueRecord;
 /// The most runs claimed in one call to Redis. By measurement, larger calls take longer and do not
 /// claim more runs per second.
 pub(crate) const BATCH: usize = 50;
+/// The number of slots from which on a node waits for several free slots. With fewer slots, a free
+/// slot is too large a part of them.
+const MANY: u32 = 8;
 /// The age up to which the last poll that found due runs of a queue counts as recent. While runs
 /// are due, polls are more frequent.
 const DUE_LATELY: Duration = Duration::from_secs(10);
@@ -81,29 +84,27 @@ pub(crate) struct WatchedQueue {
 impl State {
     /// Returns the number of slots of each queue that this node serves.
     fn all(&self) -> BTreeMap<QueueName, u32> {
-        let concurrency = |(queue, record): (&QueueName, &QueueRecord)| {
-            (queue.clone(), record.settings.concurrency)
-        };
-        let mut all: BTreeMap<QueueName, u32> = self.known.iter().map(concurrency).collect();
-        // A concurrency that was set by hand overrides the file of each node.
-        let by_hand = |queue: &QueueName| {
-            self.known.get(queue).is_some_and(|record| record.is_concurrency_by_hand)
-        };
-        all.extend(
-            self.own
-                .iter()
-                .filter(|(queue, _)| !by_hand(queue))
-                .map(|(queue, own)| (queue.clone(), *own)),
-        );
-        for queue in self.of_host.iter().cloned().chain([
-            QueueName::default_queue(),
-            QueueName::of_notices(),
-            QueueName::of_each_node(),
-        ]) {
-            all.entry(queue).or_insert(QueueSettings::DEFAULT_CONCURRENCY);
-        }
-        all.retain(|queue, _| self.serving.takes_queue(queue));
-        all
+        let built_in =
+            [QueueName::default_queue(), QueueName::of_notices(), QueueName::of_each_node()];
+        let names: BTreeSet<&QueueName> = self
+            .known
+            .keys()
+            .chain(self.own.keys())
+            .chain(&self.of_host)
+            .chain(&built_in)
+            .collect();
+        let served = names.into_iter().filter(|queue| self.serving.takes_queue(queue));
+        served.map(|queue| (queue.clone(), self.concurrency(queue))).collect()
+    }
+
+    /// Returns the number of slots of a queue. A concurrency that was set by hand overrides the file
+    /// of each node.
+    fn concurrency(&self, queue: &QueueName) -> u32 {
+        let known = self.known.get(queue);
+        let own =
+            self.own.get(queue).filter(|_| !known.is_some_and(|it| it.is_concurrency_by_hand));
+        let known = known.map(|record| record.settings.concurrency);
+        own.copied().or(known).unwrap_or(QueueSettings::DEFAULT_CONCURRENCY)
     }
 
     fn free(&self) -> BTreeMap<QueueName, u32> {
@@ -279,6 +280,17 @@ impl Slots {
         self.lock().free()
     }
 
+    /// Returns true if runs take more than three quarters of the slots of a queue or of this node. A
+    /// queue with few slots never counts.
+    pub(crate) fn is_nearly_full(&self) -> bool {
+        let state = self.lock();
+        let is_full =
+            |taken: u32, all: u32| all >= MANY && u64::from(taken) * 4 > u64::from(all) * 3;
+        let running = state.taken.values().sum();
+        state.max_running.is_some_and(|most| is_full(running, most))
+            || state.taken.iter().any(|(queue, taken)| is_full(*taken, state.concurrency(queue)))
+    }
+
     /// Returns the number of runs this node executes.
     pub(crate) fn running(&self) -> usize {
         self.lock().taken.values().map(|taken| *taken as usize).sum()
@@ -375,6 +387,24 @@ mod tests {
         assert_eq!((free(&slots), slots.capacity()), (0, 1));
         drop((first, second));
         assert_eq!((free(&slots), slots.capacity()), (2, 3));
+    }
+
+    #[test]
+    fn a_node_is_nearly_full_if_runs_take_most_slots_of_a_queue_with_many() {
+        let slots = Slots::new(Arc::default());
+        let [small, large] = ["small", "large"].map(|queue| queue.parse::<QueueName>().unwrap());
+        slots.set_own(BTreeMap::from([(small.clone(), 7), (large.clone(), 16)]));
+        let take = |queue: &QueueName, count| -> Vec<Permit> {
+            std::iter::repeat_with(|| slots.take(queue)).take(count).collect()
+        };
+        let _small = take(&small, 7);
+        let _large = take(&large, 12);
+        assert!(!slots.is_nearly_full());
+        let one_more = slots.take(&large);
+        assert!(slots.is_nearly_full());
+        drop(one_more);
+        slots.set_serving(Serving::default(), Some(20));
+        assert!(slots.is_nearly_full(), "19 of 20 slots of the node are taken");
     }
 
     #[test]

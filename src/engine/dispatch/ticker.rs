@@ -40,6 +40,8 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// The longest time without a poll of the lanes. Only a poll of the lanes finds runs that were
 /// added without a change of the counters, for example by another version of schedd.
 const LONGEST_QUIET: Duration = Duration::from_secs(60);
+/// The longest time for which a claim waits for more free slots while most slots are taken.
+const LONGEST_GATHERING: Duration = Duration::from_millis(4);
 /// The part of a tick (one tenth) that a round spends at most on searches past blocked runs. Runs
 /// that become due in other lanes wait during these searches.
 const WALKS: u32 = 10;
@@ -124,6 +126,7 @@ pub(crate) async fn run(ticker: Arc<Ticker>, stop: CancellationToken) {
             ticker.node.wakeups.reconciler.notify_one();
         }
         if sleep.is_zero() {
+            gather(&ticker, timer.as_ref()).await;
             continue;
         }
         ticker.health.progress.ticker.back_within(sleep);
@@ -131,6 +134,22 @@ pub(crate) async fn run(ticker: Arc<Ticker>, stop: CancellationToken) {
             () = stop.cancelled() => return,
             () = rest(timer.as_ref(), sleep) => {}
             () = ticker.node.wakeups.ticker.notified() => parts.quiet = None,
+        }
+    }
+}
+
+/// Waits for a moment while most slots are taken, so that the next claim takes runs for several free
+/// slots in one call. The caller has found more due runs than free slots.
+async fn gather(ticker: &Ticker, timer: Option<&BootTimer>) {
+    let until = BootInstant::now().saturating_add(LONGEST_GATHERING);
+    while ticker.runner.slots.is_nearly_full() {
+        let left = until.since(BootInstant::now());
+        if left.is_zero() {
+            return;
+        }
+        tokio::select! {
+            () = rest(timer, left) => return,
+            () = ticker.node.wakeups.ticker.notified() => {}
         }
     }
 }
