@@ -91,8 +91,8 @@ pub(crate) async fn add_from(
     host_zone: Zone,
     console: &mut Console,
 ) -> Result<u8, CliFailure> {
-    let pools = Pools::read(&store).await?;
-    let (now, mut skew) = clock_skew::ask_time(&store).await?;
+    let (pools, (now, mut skew)) =
+        tokio::try_join!(Pools::read(&store), clock_skew::ask_time(&store))?;
     let (sender, mut batches) = mpsc::channel(AHEAD);
     let zone = host_zone.clone();
     // The thread is not joined, because it may wait for input forever. It ends with the process.
@@ -181,7 +181,10 @@ pub(crate) async fn add_from(
         console.note(&format!("{} added, {} existed already", sheet.added, sheet.there));
     }
     outcome?;
-    warn_if_none_runs(&store, console).await;
+    // A document is made by a node, which runs.
+    if !is_document {
+        warn_if_none_runs(&store, console).await;
+    }
     Ok(u8::from(sheet.refused > 0))
 }
 
