@@ -5,6 +5,7 @@
 //! ends fails, or leaves an end out, the end is sent alone.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
@@ -15,6 +16,11 @@ use crate::store::{Claim, FinishReply, PlainEnd, StoreError, Verdict};
 
 /// The most ends in one call. Redis serves no other client during the call.
 const MOST: usize = 100;
+
+/// The time for which an end waits for others if a call has just ended.
+const GATHERING: Duration = Duration::from_millis(1);
+/// The time after a call within which further ends are likely.
+const JUST: Duration = Duration::from_millis(3);
 
 /// The part of a node that sends the ends of attempts to Redis.
 pub(crate) struct EndRecorder {
@@ -28,6 +34,8 @@ struct WaitingEnds {
     ends: Vec<WaitingEnd>,
     /// True while a task sends ends. The task goes on until no end waits.
     is_sending: bool,
+    /// The end of the last call. `None` before the first call.
+    last_call: Option<Instant>,
 }
 
 /// The end of a plain run that waits for a shared call, and the channel for the answer. The answer
@@ -66,21 +74,26 @@ impl EndRecorder {
     }
 
     /// Adds `end` to the ends that wait, and returns the answer of Redis to it. The ends that wait
-    /// during a call form the next call, so a single end waits for nothing.
+    /// during a call form the next call. A single end waits for nothing, and one of many waits for a
+    /// moment.
     async fn record_plain(self: &Arc<Self>, end: PlainEnd) -> Option<u32> {
         let (answer, answered) = oneshot::channel();
-        let is_first = {
+        let (is_first, is_one_of_many) = {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
             waiting.ends.push(WaitingEnd { end, answer });
-            !std::mem::replace(&mut waiting.is_sending, true)
+            let is_first = !std::mem::replace(&mut waiting.is_sending, true);
+            (is_first, waiting.last_call.is_some_and(|at| at.elapsed() < JUST))
         };
         if is_first {
-            tokio::spawn(self.clone().send());
+            tokio::spawn(self.clone().send(is_one_of_many));
         }
         answered.await.ok().flatten()
     }
 
-    async fn send(self: Arc<Self>) {
+    async fn send(self: Arc<Self>, gathers: bool) {
+        if gathers {
+            tokio::time::sleep(GATHERING).await;
+        }
         while let Some(batch) = self.next_batch() {
             let queue = batch[0].end.claim.lane.queue().clone();
             let (ends, answers): (Vec<_>, Vec<_>) =
@@ -99,6 +112,7 @@ impl EndRecorder {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(first) = waiting.ends.first() else {
             waiting.is_sending = false;
+            waiting.last_call = Some(Instant::now());
             return None;
         };
         let queue = first.end.claim.lane.queue().clone();
