@@ -2,7 +2,8 @@
 //!
 //! # Layers
 //!
-//! A module imports only modules of the same or a lower layer; `tests/suite/rules.rs` checks this.
+//! This crate has the programs. The other crates are in the folder `crates`. A module imports only
+//! modules of the same or a lower layer; Cargo and `tests/suite/rules.rs` check this.
 //!
 //! | layer | folder | contains |
 //! | --- | --- | --- |
@@ -10,33 +11,38 @@
 //! | 4 | [`dashboard`] | the pages of a node for browsers, made from the documents of the API |
 //! | 4 | [`cli`] | the verbs of `schedctl` |
 //! | 4 | [`daemon`] | the process `schedd` from start to stop: arguments, file, Redis, signals |
-//! | 3 | [`engine`] | the loops of a node, and the operations on jobs |
-//! | 2 | [`store`] | the only code that calls Redis: a method and a Lua script for each step |
-//! | 2 | [`private_redis`] | the redis-server that a schedd without a Redis starts |
+//! | 3 | [`schedd::engine`] | the loops of a node, and the operations on jobs |
 //! | 2 | [`executor`] | one attempt of a run: a process started by the keeper, or an HTTP request |
+//! | 2 | [`private_redis`] | the redis-server that a schedd without a Redis starts |
 //! | 2 | [`secrets`] | credentials and environment files, read when they are used |
-//! | 2 | [`files`] | safe opening of files that no other user may write |
-//! | 2 | [`keeper`] | the small process that starts, watches and ends the processes of jobs |
-//! | 2 | [`config`] | parsing of `jobs.toml`, JSON lines and flags into checked values |
-//! | 1 | [`domain`] | jobs, runs and schedules as pure values and rules |
+//! | 2 | [`schedd::attempts`] | the interface between a node and the code that executes its attempts |
+//! | 2 | [`schedd_store`] | the only code that calls Redis: a method and a Lua script for each step |
+//! | 2 | [`schedd_keeper`] | the small process that starts, watches and ends the processes of jobs |
+//! | 2 | [`schedd_core::config`] | parsing of `jobs.toml`, JSON lines and flags into checked values |
+//! | 2 | [`schedd_core::files`] | safe opening of files that no other user may write |
+//! | 2 | [`schedd_core::host`] | the clock and the mark that a node and its keeper share |
+//! | 1 | [`schedd_core::domain`] | jobs, queues and runs as pure values and rules |
+//! | 1 | [`schedd_schedule`] | schedules, their times and names as pure values and rules |
 //!
 //! # The life of a run
 //!
-//! 1. Planned: [`engine::planning`] computes a job's first due time. `apply_job.lua` puts the run
+//! 1. Planned: [`schedd::engine::planning`] computes a job's first due time. `apply_job.lua` puts
+//!    the run
 //!    `job@due_ms` into the due set of its lane (a queue, a priority and the required labels). If
 //!    the job has a unique key, the same script decides which job has the key. The script that
 //!    claims or skips a run also plans the next run of its job.
 //! 2. Polled: the ticker of each node asks `list_due.lua` for the runs that are ready by Redis'
 //!    clock in the lanes of this node. Then the ticker sleeps until the next ready time.
 //!    `engine::dispatch::dispatcher` decides which ready runs to claim, and in which order.
-//! 3. Judged: [`domain::schedule::lateness`] decides whether the run starts, or is skipped together
+//! 3. Judged: [`schedd_schedule::lateness`] decides whether the run starts, or is skipped together
 //!    with the occurrences that are missed too (`skip_run.lua`).
 //! 4. Claimed: `claim_runs.lua` moves the run to the leases with an owner, a time limit and a
 //!    rising fence, and plans the next run. If an open run of the same job blocks the run, the run
 //!    waits or ends as skipped in the same step. If its queue has no room (limit, rate limit or
 //!    pause), the run stays in its lane. A poll returns no runs of such a queue. The end of a run
 //!    wakes the nodes, because a place in the queue is free again.
-//! 5. Executed: the runner gives the run to [`executor::Execute`]. If the job has a `done_check`,
+//! 5. Executed: the runner gives the run to [`schedd::attempts::Execute`]. If the job has a
+//!    `done_check`,
 //!    this check runs first (`engine::execution::done_check`). The lease keeper renews the lease.
 //!    The node counts the lease from the moment before it sends the renewal, and uses only nine
 //!    tenths of it. So the job is stopped before another node may take over the run.
@@ -57,18 +63,19 @@
 //! A due run passes these files in this order. If Redis answers a claim that the job has changed,
 //! the dispatcher gives the run to step 4 again.
 //!
-//! 1. `engine/dispatch/ticker.rs` polls at intervals, and when the next run is ready.
-//! 2. `store/runs/due_poll.rs` sends the poll.
+//! 1. `engine/dispatch/ticker.rs` in `crates/schedd` polls at intervals, and when the next run is
+//!    ready.
+//! 2. `runs/due_poll.rs` in `crates/store` sends the poll.
 //! 3. `engine/dispatch/dispatcher/` gets the result of the poll, and decides which runs to claim.
 //! 4. `engine/dispatch/claimer/claim_plan.rs` decides about each run, and makes the message that
 //!    asks Redis to claim the run.
 //! 5. `engine/dispatch/claimer/claim_call.rs` repeats the claim until Redis answers.
-//! 6. `store/runs/claims.rs` sends the claim.
+//! 6. `runs/claims.rs` in `crates/store` sends the claim.
 //! 7. `engine/execution/runner.rs` starts the run in a separate task.
-//! 8. `executor/execute.rs` is the interface to the code that executes an attempt.
-//! 9. `keeper/protocol/keeper_link.rs` passes a process to the keeper.
+//! 8. `attempts/execute.rs` is the interface to the code that executes an attempt.
+//! 9. `protocol/keeper_link.rs` in `crates/keeper` passes a process to the keeper.
 //! 10. `engine/execution/verdict.rs` turns the outcome into a verdict.
-//! 11. `store/runs/run_ends.rs` records the verdict.
+//! 11. `runs/run_ends.rs` in `crates/store` records the verdict.
 //! 12. `engine/execution/after_end.rs` takes the steps that follow the end.
 //!
 //! # Jobs on each node
@@ -82,15 +89,18 @@
 //!
 //! A job with a `handler` has a lane that no node serves. A worker asks a node for runs over HTTP
 //! ([`api`]). `engine::workers` polls these lanes for all waiting workers together, and claims runs
-//! by the scripts of steps 4 to 7. The holder of such a run is the worker, and no node remembers the
-//! run. So a worker may report to any node, and the reaper of any node takes back the runs of a dead
+//! by the scripts of steps 4 to 7. The holder of such a run is the worker, and no node remembers
+//! the
+//! run. So a worker may report to any node, and the reaper of any node takes back the runs of a
+//! dead
 //! worker.
 //!
 //! # Chains
 //!
 //! A job with parents (`after`) has no planned run. The script that ends a run writes an entry for
 //! each child of its job into `chain_ends`. The `engine::chains::chain_planter` of any node gives
-//! each entry to its child with `plant_child.lua`, which plans the child's run when all parents have
+//! each entry to its child with `plant_child.lua`, which plans the child's run when all parents
+//! have
 //! ended. A child's run has the due time of the root, the job at the top of the chain.
 //!
 //! An occurrence has the rules and parents of the time at which it began: the first end of the
@@ -99,7 +109,8 @@
 //!
 //! # The gates of a run
 //!
-//! A gate ([`domain::queue::gate`]) is a concurrency key, a group, or a job that must not run at
+//! A gate ([`schedd_core::domain::queue::gate`]) is a concurrency key, a group, or a job that must
+//! not run at
 //! the same time. `claim_runs.lua` checks the gates of a run in a fixed order, after all other
 //! checks. A run that finds a gate without a free place leaves its lane and waits at this gate
 //! (`gate_waiters:G`). The run keeps the places (`gate_holders:G`) that it already got at earlier
@@ -113,13 +124,15 @@
 //!
 //! Waiters are also stored by lane (`gate_waiter_lanes:G` has the first waiter of each lane). So
 //! all waiters of a lane that no node serves are skipped at once. The gatekeeper asks
-//! [`store::Takers`] which lanes no node serves. The field `places` in the record of a run names
+//! [`schedd_store::Takers`] which lanes no node serves. The field `places` in the record of a run
+//! names
 //! its gates, because a script must know all its keys before it writes.
 //!
 //! # When data is lost
 //!
 //! Each poll returns the epoch and the highest fence. If these differ from the values that this
-//! node knows, the module `loss` of [`engine`] finds out what happened. It then begins a new epoch
+//! node knows, the module `loss` of [`schedd::engine`] finds out what happened. It then begins a
+//! new epoch
 //! (`begin_epoch.lua`), and restores the ends of runs from the journal of its node
 //! (`restore_run.lua`). A node that was executing a lost run gives the run back (`return_run.lua`).
 //! Meanwhile no run is ready.
@@ -147,14 +160,8 @@
 
 pub mod api;
 pub mod cli;
-pub mod config;
 pub mod daemon;
 pub mod dashboard;
-pub mod domain;
-pub mod engine;
 pub mod executor;
-pub mod files;
-pub mod keeper;
 pub mod private_redis;
 pub mod secrets;
-pub mod store;

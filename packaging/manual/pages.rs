@@ -49,12 +49,12 @@ const LINKED_IN_FILE: [&str; 8] = [
 /// All pages: the names of their files, and their texts.
 pub(crate) fn all() -> Vec<(String, String)> {
     let mut pages = Vec::new();
-    let daemon = schedd::daemon::command();
+    let daemon = schedd_programs::daemon::command();
     let operations = with_places(OPERATIONS, &[]);
     let extra: String =
         OF_DAEMON.map(|(title, heading)| section(&operations, title, heading)).concat();
     pages.push(("schedd.8".to_owned(), of_command(daemon, "8", &extra)));
-    let mut ctl = schedd::cli::command().disable_help_subcommand(true);
+    let mut ctl = schedd_programs::cli::command().disable_help_subcommand(true);
     ctl.build();
     let json = markdown::page(&with_places(JSON, &[]));
     add_commands(&ctl, &json.expect("a page of docs/ begins with a heading"), &mut pages);

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use crate::cli::embedded::CliFailure;
-use crate::config::Problem;
+use schedd_core::config::Problem;
 
 /// The reason why a request was not carried out.
 #[derive(Debug, Clone)]

@@ -17,12 +17,12 @@ use super::metrics::NamespaceReader;
 use super::route_guide::route_guide;
 use super::router::PresentRoutes;
 use super::stream::EventHub;
-use crate::config::ApiConfig;
 use crate::dashboard::DashboardView;
-use crate::domain::time::zone::Zone;
-use crate::engine::{StatusView, WorkerDesk};
 use crate::secrets::tokens::{TokenFile, TokenLocation};
-use crate::store::Store;
+use schedd::engine::{StatusView, WorkerDesk};
+use schedd_core::config::ApiConfig;
+use schedd_schedule::time::zone::Zone;
+use schedd_store::Store;
 
 /// The longest time for which a stop waits for answers that are under way.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);

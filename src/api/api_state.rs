@@ -9,13 +9,13 @@ use tokio_util::task::TaskTracker;
 use super::auth::BrowserSessions;
 use super::metrics::NamespaceReader;
 use super::stream::EventHub;
-use crate::config::ApiConfig;
 use crate::dashboard::DashboardView;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
-use crate::engine::{StatusView, WorkerDesk};
 use crate::secrets::tokens::TokenFile;
-use crate::store::Store;
+use schedd::engine::{StatusView, WorkerDesk};
+use schedd_core::config::ApiConfig;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
+use schedd_store::Store;
 
 /// The maximum number of answers that go on without an end: events and followed logs.
 pub(super) const MOST_STREAMS: usize = 1_000;

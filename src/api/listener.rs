@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio_rustls::TlsAcceptor;
 
 use super::auth::Peer;
-use crate::config::{ApiAddress, ApiConfig};
+use schedd_core::config::{ApiAddress, ApiConfig};
 
 /// The mode of the Unix socket: its user and its group may connect.
 const SOCKET_MODE: u32 = 0o660;

@@ -1,5 +1,5 @@
 //! The command line tool `schedctl`.
 
 fn main() -> std::process::ExitCode {
-    schedd::cli::main()
+    schedd_programs::cli::main()
 }

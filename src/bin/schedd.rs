@@ -4,5 +4,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    schedd::keeper::run_from_args().unwrap_or_else(schedd::daemon::main)
+    schedd_keeper::run_from_args().unwrap_or_else(schedd_programs::daemon::main)
 }

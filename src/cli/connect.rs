@@ -15,10 +15,11 @@ use super::failure::CliFailure;
 use super::global::Global;
 use super::render::Console;
 use crate::cli::local_zone::local_zone;
-use crate::config::{self, FilePlace, RedisConfig, RedisInFile, Rendering};
 use crate::private_redis;
 use crate::secrets::{Credentials, RedisUrl, SecretError};
-use crate::store::{Address, DEFAULT_NAMESPACE, Eviction, Findings, Keys, Store, StoreError};
+use schedd_core::config;
+use schedd_core::config::{FilePlace, RedisConfig, RedisInFile, Rendering};
+use schedd_store::{Address, DEFAULT_NAMESPACE, Eviction, Findings, Keys, Store, StoreError};
 
 /// The maximum length, in characters, of the user name that is recorded with each change.
 const MOST_OF_WHO: usize = 128;

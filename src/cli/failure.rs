@@ -9,11 +9,11 @@ use std::io;
 use serde_json::{Value, json};
 
 use super::render::one_line;
-use crate::config::Problem;
-use crate::domain::time::human_time::InstantError;
-use crate::engine::planning::job_operations::OperationError;
-use crate::engine::planning::planting::PlantingError;
-use crate::store::{AddressError, StoreError};
+use schedd::engine::planning::job_operations::OperationError;
+use schedd::engine::planning::planting::PlantingError;
+use schedd_core::config::Problem;
+use schedd_schedule::time::human_time::InstantError;
+use schedd_store::{AddressError, StoreError};
 
 /// The reason why a verb did not do what the user asked for.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::embedded::request_files::RequestFiles;
-use crate::store::Store;
+use schedd_store::Store;
 
 /// The flags that every verb takes.
 #[derive(Debug, clap::Args)]

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use crate::domain::time::zone::Zone;
+use schedd_schedule::time::zone::Zone;
 
 tokio::task_local! {
     /// The zone of the user whose request this task serves. Tasks that it starts do not have it.

@@ -14,7 +14,7 @@ use super::add::ProcessorsError;
 use super::failure::CliFailure;
 use super::render::one_line;
 use super::verbs::CliArgs;
-use crate::domain::schedule::schedule_form::Schedule;
+use schedd_schedule::schedule_form::Schedule;
 
 /// Prints a help text, or a usage error as one line. Returns the exit code of the process.
 pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tracing::info;
 
-use crate::keeper::{Delegation, NotDelegated};
+use schedd_keeper::{Delegation, NotDelegated};
 
 /// The id of this start of the process, and the cgroup that the service manager delegated to the
 /// process, if any.

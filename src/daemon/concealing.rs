@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::{env, io};
 
-use crate::config::has_password;
+use schedd_core::config::has_password;
 
 const FLAG: &str = "--redis";
 

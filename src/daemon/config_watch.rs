@@ -11,9 +11,10 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use super::setup_failure::SetupFailure;
-use crate::config::{self, Config, FilePlace, Rendering};
-use crate::domain::time::zone::Zone;
-use crate::files;
+use schedd_core::config;
+use schedd_core::config::{Config, FilePlace, Rendering};
+use schedd_core::files;
+use schedd_schedule::time::zone::Zone;
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 const UNCHANGED_FOR: Duration = Duration::from_millis(300);

@@ -16,10 +16,10 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 
 use super::logging::{LogFormat, LogLevel};
 use super::setup_failure::SetupFailure;
-use crate::config::ApiAddress;
-use crate::domain::name::names::{IdError, Label, NodeName, QueueName};
-use crate::engine::{Naming, ServingChoice};
-use crate::store::DEFAULT_NAMESPACE;
+use schedd::engine::{Naming, ServingChoice};
+use schedd_core::config::ApiAddress;
+use schedd_schedule::names::{IdError, Label, NodeName, QueueName};
+use schedd_store::DEFAULT_NAMESPACE;
 
 /// Runs delayed and cron jobs, on any number of hosts that share one Redis.
 ///

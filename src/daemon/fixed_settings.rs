@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::config::{Config, DaemonConfig};
-use crate::domain::name::byte_size::format_size;
-use crate::domain::time::duration::format_duration;
+use schedd_core::config::{Config, DaemonConfig};
+use schedd_core::domain::name::byte_size::format_size;
+use schedd_schedule::time::duration::format_duration;
 
 /// Returns a text that names each such setting whose value in use (`running`) differs from the
 /// value in the jobs file (`file`). Returns `None` if no such value differs.
@@ -51,8 +51,8 @@ fn users(users: Option<&BTreeSet<String>>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::compile_text;
-    use crate::domain::time::zone::Zone;
+    use schedd_core::config::compile_text;
+    use schedd_schedule::time::zone::Zone;
 
     fn differences(running: &str, file: &str) -> Option<String> {
         let read = |text: &str| compile_text(text, "jobs.toml", &Zone::utc()).unwrap();

@@ -4,8 +4,8 @@ use std::io;
 use std::path::PathBuf;
 
 use super::gauges;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::engine::HostFacts;
+use schedd::engine::HostFacts;
+use schedd_schedule::time::unix_millis::UnixMillis;
 
 /// Returns the name and boot id of the host, and functions. One function checks that a pid is a
 /// live schedd. The others read the clock, the load and the free memory.

@@ -40,13 +40,15 @@ use setup_failure::SetupFailure;
 use signals::{SignalRequest, Signals};
 use systemd::ServiceManager;
 
-use crate::config::{self, Config};
-use crate::domain::time::zone::Zone;
-use crate::engine::{Engine, EngineSettings, Removal};
 use crate::executor::{Executors, MayRunAs};
-use crate::keeper::{Keeper, KeeperSettings, OutputBounds};
 use crate::secrets::Credentials;
-use crate::store::{Keys, Store};
+use schedd::engine::{Engine, EngineSettings, Removal};
+use schedd_core::config;
+use schedd_core::config::Config;
+use schedd_core::domain::run::excerpt::OutputBounds;
+use schedd_keeper::{Keeper, KeeperSettings};
+use schedd_schedule::time::zone::Zone;
+use schedd_store::{Keys, Store};
 
 /// The size of the stack of each thread. Requests of the HTTP API are parsed like a command line, and
 /// the parser needs more than the 2 MiB of a usual thread in a debug build.

@@ -5,11 +5,11 @@ use tracing::warn;
 
 use super::daemon_args::DaemonArgs;
 use crate::api::{ApiNode, ApiServer};
-use crate::config::Config;
-use crate::domain::time::zone::Zone;
-use crate::engine::Engine;
 use crate::secrets::tokens::TokenLocation;
-use crate::store::Store;
+use schedd::engine::Engine;
+use schedd_core::config::Config;
+use schedd_schedule::time::zone::Zone;
+use schedd_store::Store;
 
 /// The HTTP API of this process.
 pub(super) struct NodeApi {

@@ -11,17 +11,18 @@ use tracing::{info, warn};
 use super::daemon_args::DaemonArgs;
 use super::setup_failure::SetupFailure;
 use super::systemd::ServiceManager;
-use crate::config::{Config, has_password};
-use crate::domain::name::names::NodeName;
-use crate::domain::queue::lane_serving::Serving;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::engine::{self, HostFacts, Journal, Naming, PresenceError};
 use crate::executor::ResultDirectory;
-use crate::files;
-use crate::keeper::EndedMark;
 use crate::private_redis::{Access, PrivateServer, PrivateServerError, state_dir};
 use crate::secrets::{Credentials, RedisUrl};
-use crate::store::{Address, Eviction, Store, StoreError};
+use schedd::engine;
+use schedd::engine::{HostFacts, Journal, Naming, PresenceError};
+use schedd_core::config::{Config, has_password};
+use schedd_core::domain::queue::lane_serving::Serving;
+use schedd_core::files;
+use schedd_core::host::end_mark::EndedMark;
+use schedd_schedule::names::NodeName;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{Address, Eviction, Store, StoreError};
 
 const TRY_AGAIN: Duration = Duration::from_millis(500);
 

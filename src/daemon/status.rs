@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Zoned;
 
-use crate::engine::NodeStatus;
+use schedd::engine::NodeStatus;
 
 /// The maximum number of characters of a problem in the status line. The log has the whole text.
 const LONGEST_TROUBLE: usize = 200;

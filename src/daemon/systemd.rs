@@ -14,7 +14,7 @@ use tracing::{error, info, warn};
 
 use super::notify_socket::NotifySocket;
 use super::status::words;
-use crate::engine::StatusView;
+use schedd::engine::StatusView;
 
 /// The longest time for which `systemctl start` waits for Redis. After this time schedd notifies
 /// the manager that the start is done, and continues to wait for Redis.

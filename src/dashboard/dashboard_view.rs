@@ -13,9 +13,9 @@ use super::report_keeper::ReportKeeper;
 use super::snapshots::{MadePage, PageSnapshot, Snapshots};
 use super::view_choices::ViewChoices;
 use crate::cli::embedded::CliFailure;
-use crate::domain::time::unix_millis::UnixMillis;
 use crate::secrets::tokens::TokenRole;
-use crate::store::Store;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::Store;
 
 /// The dashboard of a node.
 #[derive(Debug)]

@@ -9,9 +9,9 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use super::view_choices::{ViewChoices, ZoneChoice};
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::wording::span;
-use crate::domain::time::zone::Zone;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::wording::span;
+use schedd_schedule::time::zone::Zone;
 
 /// A time of a document, with the offset that the document gives: that of the job's zone, or UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

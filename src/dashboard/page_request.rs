@@ -14,7 +14,7 @@ use super::report_keeper::ReportKeeper;
 use super::view_choices::ViewChoices;
 use crate::cli::embedded::CliFailure;
 use crate::secrets::tokens::TokenRole;
-use crate::store::Store;
+use schedd_store::Store;
 
 /// A request of a page.
 #[derive(Debug, Clone)]

@@ -10,8 +10,8 @@ use super::documents::ReportDocument;
 use super::documents::verb_document::document_of;
 use super::page_clock::DocumentTime;
 use super::shown_text::ShownText;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::store::Store;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::Store;
 
 /// The time for which a page waits for the report of a check. A longer check goes on without it.
 const WAIT: Duration = Duration::from_millis(50);

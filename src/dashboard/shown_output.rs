@@ -2,7 +2,7 @@
 //! character of the output controls the browser.
 
 use crate::cli::embedded::safe_text;
-use crate::domain::time::wording::end_within;
+use schedd_schedule::time::wording::end_within;
 
 /// The number of lines shown from the start and from the end.
 const LINES: usize = 100;

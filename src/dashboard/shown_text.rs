@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::cli::embedded::one_line;
-use crate::domain::time::wording::end_within;
+use schedd_schedule::time::wording::end_within;
 
 /// The number of bytes of a text that a page shows. A longer text is cut.
 const MOST_BYTES: usize = 2_000;

@@ -1,7 +1,7 @@
 //! The choices of a reader that hold for all pages: the zone of times, and the colours. They are
 //! kept in cookies of the browser, so that they need no session and no storage.
 
-use crate::domain::time::zone::Zone;
+use schedd_schedule::time::zone::Zone;
 
 /// The cookie with the choice of the zone.
 const ZONE: &str = "schedd_zone";

@@ -13,8 +13,8 @@ use nix::unistd::{Group, User, getgrouplist};
 use rustix::thread::CapabilitySet;
 use tokio::sync::Semaphore;
 
-use crate::domain::job::process_rules::RunAs;
-use crate::keeper::Owner;
+use schedd_core::domain::job::process_rules::RunAs;
+use schedd_keeper::Owner;
 
 /// The maximum time to look up a user, because the host may have to ask a directory server.
 const LOOK_UP: Duration = Duration::from_secs(10);

@@ -5,15 +5,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::domain::job::job_spec::HttpRequest;
-use crate::domain::job::secret_reference;
-use crate::domain::job::webhook::{NotASecret, SigningSecret, WebhookSecret};
-use crate::domain::run::run_state::AttemptOutcome;
 use crate::secrets;
 use crate::secrets::{Credentials, SecretError};
+use schedd_core::domain::job::job_spec::HttpRequest;
+use schedd_core::domain::job::secret_reference;
+use schedd_core::domain::job::webhook::{NotASecret, SigningSecret, WebhookSecret};
+use schedd_core::domain::run::run_state::AttemptOutcome;
 
-use super::attempt::Attempt;
 use super::shortage::Shortage;
+use schedd::attempts::Attempt;
 
 /// The reason why secrets cannot be filled into an attempt.
 #[derive(Debug)]

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::account::Account;
-use super::attempt::Attempt;
-use crate::domain::schedule::chain::chain_end::ParentEnd;
-use crate::keeper::Variables;
+use schedd::attempts::Attempt;
+use schedd_keeper::Variables;
+use schedd_schedule::chain::chain_end::ParentEnd;
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 

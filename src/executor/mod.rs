@@ -6,15 +6,10 @@
 //! Invariant: an attempt is ended when its lease ends. Nothing is started or sent after that.
 
 mod account;
-mod attempt;
 mod credential_injection;
 mod environment;
-mod execute;
 mod http;
-mod lease_guard;
 mod notice_fallback;
-pub mod output;
-mod output_lines;
 mod plain_line;
 mod process;
 mod result_file;
@@ -25,25 +20,23 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use crate::domain::job::job_spec::Action;
-use crate::domain::job::ping::{Ping, ping_address};
-use crate::domain::job::process_limits::LimitKind;
-use crate::domain::name::names::RunId;
-use crate::domain::run::run_state::AttemptOutcome;
-use crate::files;
-use crate::keeper::Keeper;
 use crate::secrets::Credentials;
 use account::Account;
-use lease_guard::LeaseGuard;
 use notice_fallback::NoticeFallback;
 use process::Program;
+use schedd::attempts::lease_guard::LeaseGuard;
+use schedd::attempts::{Attempt, Control, Execute, ExecutorAbilities, OutputBuffer};
+use schedd_core::domain::job::job_spec::Action;
+use schedd_core::domain::job::ping::{Ping, ping_address};
+use schedd_core::domain::job::process_limits::LimitKind;
+use schedd_core::domain::run::run_state::AttemptOutcome;
+use schedd_core::files;
+use schedd_keeper::Keeper;
+use schedd_schedule::names::RunId;
 use shortage::Shortage;
 
 pub use account::MayRunAs;
-pub use attempt::{Attempt, Control, NoticeFacts, StopReason};
-pub use execute::{Execute, ExecutorAbilities};
-pub use http::{http_client, wait_asked};
-pub use output::{Chunk, ExcerptStream, Output, OutputBuffer};
+pub use http::wait_asked;
 pub use result_file::ResultDirectory;
 
 /// The reason why the executors could not be created.

@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use tracing::warn;
 
 use super::account::MayRunAs;
-use super::attempt::Attempt;
-use crate::domain::job::job_spec::Action;
-use crate::domain::run::run_state::{AttemptOutcome, Ending};
-use crate::keeper::Wanting;
+use schedd::attempts::Attempt;
+use schedd_core::domain::job::job_spec::Action;
+use schedd_core::domain::run::run_state::{AttemptOutcome, Ending};
+use schedd_keeper::Wanting;
 
 /// The variable, and the field of a JSON body, that name the parts that a notice lacks.
 const VARIABLE: &str = "SCHEDD_ABOUT_WITHOUT";
@@ -178,11 +178,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::domain::job::process_rules::ProcessRules;
-    use crate::domain::name::names::Fence;
-    use crate::domain::time::unix_millis::UnixMillis;
-    use crate::executor::attempt::NoticeFacts;
-    use crate::keeper::BootInstant;
+    use schedd::attempts::NoticeFacts;
+    use schedd_core::domain::job::process_rules::ProcessRules;
+    use schedd_core::host::boot_clock::BootInstant;
+    use schedd_schedule::names::Fence;
+    use schedd_schedule::time::unix_millis::UnixMillis;
 
     fn attempt(run: &str) -> Attempt {
         Attempt {
@@ -191,7 +191,7 @@ mod tests {
             fence: Fence::new(1).unwrap(),
             node: "n".parse().unwrap(),
             action: Action::Shell("true".to_owned()),
-            zone: crate::domain::time::zone::Zone::utc().name().clone(),
+            zone: schedd_schedule::time::zone::Zone::utc().name().clone(),
             env: BTreeMap::new(),
             env_files: Vec::new(),
             notice_facts: NoticeFacts::default(),

@@ -4,7 +4,9 @@
 //! first executes the first word as a program. If this fails, the keeper starts the shell with the
 //! line, so messages and exit codes are those of the shell.
 
-use crate::keeper::Variables;
+use schedd::attempts::Attempt;
+use schedd_core::domain::job::job_spec::Action;
+use schedd_keeper::Variables;
 
 /// The words that a shell does not search in `PATH`: keywords, and built-in commands of dash, bash,
 /// ksh and busybox.
@@ -19,9 +21,18 @@ const OWN_WORDS: &str = "case coproc do done elif else esac fi for function if i
 /// The variables from which a shell takes options, functions or files.
 const READ_BY_SHELLS: [&str; 5] = ["BASH_", "BASHOPTS", "ENV", "POSIX", "SHELLOPTS"];
 
+/// Returns the words of a shell line if `/bin/sh` would execute exactly these words as one program
+/// in the environment `env`. Returns `None` if the attempt has no such line.
+pub(super) fn without_shell(attempt: &Attempt, env: &Variables) -> Option<Vec<String>> {
+    match &attempt.action {
+        Action::Shell(line) if attempt.process.shell_program.is_none() => words(line, env),
+        _ => None,
+    }
+}
+
 /// Returns the words of `line` if a shell with the environment `env` would execute exactly these
 /// words, as a program with its arguments. Returns `None` if the line needs a shell.
-pub(super) fn words(line: &str, env: &Variables) -> Option<Vec<String>> {
+fn words(line: &str, env: &Variables) -> Option<Vec<String>> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b" \t_@+,./:=-".contains(&byte);
     if !line.bytes().all(is_plain) || !env.0.keys().all(|name| is_passed_on(name)) {
         return None;

@@ -8,17 +8,19 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::OutputBuffer;
 use super::account::Account;
-use super::attempt::{Attempt, Control, StopReason};
+use super::plain_line;
 use super::shortage::Shortage;
-use crate::domain::job::process_limits::{LimitKind, Limits, listed};
-use crate::domain::job::process_rules::Umask;
-use crate::domain::name::byte_size::format_size;
-use crate::domain::run::run_state::{AttemptOutcome, Ending};
-use crate::domain::time::duration::format_duration;
-use crate::domain::time::wording::signal_in_words;
-use crate::keeper::{BootInstant, Keeper, LaunchOrder, ProcessEnd, RunReport, Variables, Wanting};
+use schedd::attempts::OutputBuffer;
+use schedd::attempts::{Attempt, Control, StopReason};
+use schedd_core::domain::job::process_limits::{LimitKind, Limits, listed};
+use schedd_core::domain::job::process_rules::Umask;
+use schedd_core::domain::name::byte_size::format_size;
+use schedd_core::domain::run::end_words::signal_in_words;
+use schedd_core::domain::run::run_state::{AttemptOutcome, Ending};
+use schedd_core::host::boot_clock::BootInstant;
+use schedd_keeper::{Keeper, LaunchOrder, ProcessEnd, RunReport, Variables, Wanting};
+use schedd_schedule::time::duration::format_duration;
 
 /// A program to start.
 pub(super) struct Program {
@@ -73,7 +75,7 @@ pub(super) async fn execute(
     let launch = LaunchOrder {
         run: attempt.run.to_string(),
         fence: attempt.fence.as_u64(),
-        direct: attempt.without_shell(&program.env),
+        direct: plain_line::without_shell(attempt, &program.env),
         argv: program.argv,
         env: program.env,
         cwd,
@@ -179,9 +181,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::domain::job::job_spec::Action;
-    use crate::domain::job::process_rules::ProcessRules;
-    use crate::domain::name::names::Fence;
+    use schedd_core::domain::job::job_spec::Action;
+    use schedd_core::domain::job::process_rules::ProcessRules;
+    use schedd_schedule::names::Fence;
 
     #[test]
     fn fewer_files_than_asked_for_are_reported_with_their_number() {
@@ -202,16 +204,16 @@ mod tests {
             fence: Fence::new(1).unwrap(),
             node: "n".parse().unwrap(),
             action: Action::Shell("true".to_owned()),
-            zone: crate::domain::time::zone::Zone::utc().name().clone(),
+            zone: schedd_schedule::time::zone::Zone::utc().name().clone(),
             env: std::collections::BTreeMap::new(),
             env_files: Vec::new(),
-            notice_facts: crate::executor::attempt::NoticeFacts::default(),
+            notice_facts: schedd::attempts::NoticeFacts::default(),
             parents: Vec::new(),
             trace: None,
             webhook_secrets: Vec::new(),
             by_redis: (
-                crate::domain::time::unix_millis::UnixMillis::EPOCH,
-                crate::keeper::BootInstant::now(),
+                schedd_schedule::time::unix_millis::UnixMillis::EPOCH,
+                schedd_core::host::boot_clock::BootInstant::now(),
             ),
             cwd: None,
             process: ProcessRules::default(),

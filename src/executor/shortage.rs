@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
-use crate::domain::run::run_state::{AttemptOutcome, Ending};
-use crate::keeper::BootInstant;
+use schedd_core::domain::run::run_state::{AttemptOutcome, Ending};
+use schedd_core::host::boot_clock::BootInstant;
 
 /// The pause in claims after the first failed start.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);

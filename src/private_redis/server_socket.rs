@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use super::private_redis_error::io_error;
 use super::state_directory::set_mode;
 use super::{Access, PrivateServerError, server_places};
-use crate::files;
+use schedd_core::files;
 
 const SOCKET_FILE: &str = "redis.sock";
 const RECORD_FILE: &str = "socket-path";

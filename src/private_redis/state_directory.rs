@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::private_redis_error::io_error;
 use super::{PrivateServerError, server_places};
-use crate::files;
+use schedd_core::files;
 
 const LOCK_FILE: &str = "schedd.lock";
 const GROUP: &str = "schedd";

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use super::secret_error::SecretError;
 use super::small_file;
-use crate::domain::job::secret_reference;
-use crate::files::Owners;
+use schedd_core::domain::job::secret_reference;
+use schedd_core::files::Owners;
 
 /// The directory of the credentials, with one file for each credential. The name of a credential is
 /// the name of its file. Clones use the same directory.

@@ -20,9 +20,9 @@ pub use credentials::Credentials;
 pub use redis_url::RedisUrl;
 pub use secret_error::SecretError;
 
-use crate::domain::job::env_file;
-use crate::domain::job::env_file::{Absence, EnvFile};
-use crate::files::Owners;
+use schedd_core::domain::job::env_file;
+use schedd_core::domain::job::env_file::{Absence, EnvFile};
+use schedd_core::files::Owners;
 
 /// The user that the packaged daemon runs as.
 const DAEMON: &str = "schedd";

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::credentials::Credentials;
 use super::secret_error::SecretError;
 use super::small_file;
-use crate::files::Owners;
+use schedd_core::files::Owners;
 
 /// The source of the address of Redis.
 #[derive(Clone, PartialEq, Eq)]

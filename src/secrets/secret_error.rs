@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::domain::job::env_file::LineError;
-use crate::domain::job::secret_reference::ReferenceError;
+use schedd_core::domain::job::env_file::LineError;
+use schedd_core::domain::job::secret_reference::ReferenceError;
 
 /// The reason why a secret cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

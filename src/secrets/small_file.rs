@@ -6,8 +6,9 @@
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use crate::domain::job::env_file::LONGEST;
-use crate::files::{self, OpenError, Owners, Way};
+use schedd_core::domain::job::env_file::LONGEST;
+use schedd_core::files;
+use schedd_core::files::{OpenError, Owners, Way};
 
 /// The reason why a secret file was not read.
 #[derive(Debug)]

@@ -4,10 +4,10 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    if let Err(problem) = schedd::store::server::mutants::from_environment() {
+    if let Err(problem) = schedd_store::server::mutants::from_environment() {
         eprintln!("{problem}");
         return ExitCode::from(2);
     }
-    schedd::store::server::load_all();
-    schedd::keeper::run_from_args().unwrap_or_else(schedd::daemon::main)
+    schedd_store::server::load_all();
+    schedd_keeper::run_from_args().unwrap_or_else(schedd_programs::daemon::main)
 }

@@ -8,7 +8,9 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use schedd::secrets::tokens::{TokenEntry, TokenFile, TokenLocation, TokenRole, TokenText, sha256};
+use schedd_programs::secrets::tokens::{
+    TokenEntry, TokenFile, TokenLocation, TokenRole, TokenText, sha256,
+};
 
 use super::bounds;
 use super::http_probe::HttpProbe;

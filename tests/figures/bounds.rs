@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use schedd::store::{ApplyOrder, DefinitionChange, Existing, SourceKind, Store, Successor};
+use schedd_store::{ApplyOrder, DefinitionChange, Existing, SourceKind, Store, Successor};
 
 use super::info;
 use super::support::eye::Eye;
@@ -65,10 +65,10 @@ pub(crate) fn fill(redis: &TestRedis, runs: i64, state: impl Fn(i64) -> &'static
 }
 
 async fn define(store: &Store) {
-    let name: schedd::domain::name::names::JobName = "nightly-report".parse().unwrap();
+    let name: schedd_schedule::names::JobName = "nightly-report".parse().unwrap();
     let planted = Some(Successor::on_time(
         &name,
-        schedd::domain::time::unix_millis::UnixMillis::new(FIRST + RUNS * 2_000).unwrap(),
+        schedd_schedule::time::unix_millis::UnixMillis::new(FIRST + RUNS * 2_000).unwrap(),
     ));
     let order = ApplyOrder {
         name,
@@ -78,7 +78,7 @@ async fn define(store: &Store) {
         source: "figures".to_owned(),
         token: "t".to_owned(),
         tz: "UTC".to_owned(),
-        lane: schedd::domain::queue::lane::Lane::default_lane(),
+        lane: schedd_core::domain::queue::lane::Lane::default_lane(),
         notify: String::new(),
         not_while: std::collections::BTreeSet::new(),
         after: String::new(),
@@ -87,7 +87,7 @@ async fn define(store: &Store) {
         is_once: false,
         change: DefinitionChange::Schedule,
         planted,
-        anchor: schedd::domain::time::unix_millis::UnixMillis::EPOCH,
+        anchor: schedd_schedule::time::unix_millis::UnixMillis::EPOCH,
         existing: Existing::Edit,
         planned: None,
         passed: None,
@@ -153,7 +153,7 @@ pub(super) fn bounds() {
         let () = redis::cmd("SLOWLOG").arg("RESET").query(&mut connection).unwrap();
         let job = "nightly-report".parse().unwrap();
         let started = Instant::now();
-        let zero = schedd::domain::time::unix_millis::UnixMillis::EPOCH;
+        let zero = schedd_schedule::time::unix_millis::UnixMillis::EPOCH;
         // On a busy machine an answer may come late; a step repeated does what is left.
         while eye
             .ask(eye.store().forget_runs(Some(&job), zero, 1_000))

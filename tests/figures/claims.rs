@@ -4,13 +4,13 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use schedd::domain::job::job_spec::{Delivery, Overlap};
-use schedd::domain::name::names::QueueName;
-use schedd::domain::queue::gate::{Gate, PerKey};
-use schedd::domain::queue::lane::Lane;
-use schedd::domain::queue::queue_rules::QueueSettings;
-use schedd::domain::queue::rate::Rate;
-use schedd::store::{
+use schedd_core::domain::job::job_spec::{Delivery, Overlap};
+use schedd_core::domain::queue::gate::{Gate, PerKey};
+use schedd_core::domain::queue::lane::Lane;
+use schedd_core::domain::queue::queue_rules::QueueSettings;
+use schedd_core::domain::queue::rate::Rate;
+use schedd_schedule::names::QueueName;
+use schedd_store::{
     Blocking, ClaimOrder, ClaimReply, Claimant, JobRecord, Section, SectionText, Successor,
 };
 use serde_json::json;

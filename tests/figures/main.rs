@@ -27,9 +27,9 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use schedd::domain::queue::gate::Gate;
-use schedd::domain::queue::lane::Lane;
-use schedd::store::RunRecord;
+use schedd_core::domain::queue::gate::Gate;
+use schedd_core::domain::queue::lane::Lane;
+use schedd_store::RunRecord;
 use serde_json::json;
 use support::daemon::Schedd;
 use support::effects::Effects;

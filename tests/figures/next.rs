@@ -5,11 +5,11 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use schedd::domain::schedule::clock_changes::ClockChanges;
-use schedd::domain::schedule::schedule_form::Schedule;
-use schedd::domain::schedule::timetable::Timetable;
-use schedd::domain::time::unix_millis::UnixMillis;
-use schedd::domain::time::zone::Zone;
+use schedd_schedule::clock_changes::ClockChanges;
+use schedd_schedule::schedule_form::Schedule;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
+use schedd_schedule::timetable::Timetable;
 
 const FORMS: [&str; 12] = [
     "* * * * *",

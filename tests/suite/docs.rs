@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use schedd::config::{compile_text, job_from_json, job_keys, other_keys};
-use schedd::domain::time::zone::Zone;
+use schedd_core::config::{compile_text, job_from_json, job_keys, other_keys};
+use schedd_schedule::time::zone::Zone;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const README_LINES: usize = 200;
@@ -241,7 +241,7 @@ fn no_line_of_the_docs_is_long_outside_tables_and_blocks() {
 
 #[test]
 fn every_verb_of_schedctl_in_the_docs_exists() {
-    let command = schedd::cli::command();
+    let command = schedd_programs::cli::command();
     let verbs: BTreeSet<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
     let mut seen = BTreeSet::new();
     for page in pages() {
@@ -300,7 +300,8 @@ fn the_tables_of_job_keys_hold_each_key_once() {
 
 #[test]
 fn every_key_in_redis_is_in_the_docs() {
-    let code = fs::read_to_string(Path::new(ROOT).join("src/store/server/redis_keys.rs")).unwrap();
+    let code =
+        fs::read_to_string(Path::new(ROOT).join("crates/store/src/server/redis_keys.rs")).unwrap();
     let (code, _tests) = code.split_once("#[cfg(test)]").unwrap();
     let layout = page(Path::new(ROOT).join("docs/redis-layout.md")).text;
     let (_, shared) = code.split_once("    shared_keys! {\n").unwrap();

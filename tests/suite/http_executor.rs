@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use schedd::domain::job::job_spec::{Action, HttpRequest};
-use schedd::domain::job::webhook::SigningSecret;
-use schedd::domain::run::run_state::{AttemptOutcome, Ending};
-use schedd::domain::schedule::chain::chain_end::ParentEnd;
-use schedd::executor::{Attempt, ExcerptStream, StopReason};
-use schedd::keeper::BootInstant;
+use schedd::attempts::{Attempt, StopReason};
+use schedd_core::domain::job::job_spec::{Action, HttpRequest};
+use schedd_core::domain::job::webhook::SigningSecret;
+use schedd_core::domain::run::excerpt::ExcerptStream;
+use schedd_core::domain::run::run_state::{AttemptOutcome, Ending};
+use schedd_core::host::boot_clock::BootInstant;
+use schedd_schedule::chain::chain_end::ParentEnd;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// The texts of the files by their modules, such as `store::runs::claims`.
+/// The texts of the files by their modules, such as `schedd_store::runs::claims`.
 type Texts = BTreeMap<String, String>;
 
 /// The files that each file imports, by their modules.
@@ -76,19 +76,23 @@ fn flatten(tree: &str, before: &str, paths: &mut Vec<(String, String)>) {
     parts.for_each(|part| flatten(part, &format!("{before}{}", prefix.trim()), paths));
 }
 
-/// Returns the whole path of `path` in the file `module`, or `None` if it leads out of the crate.
+/// Returns the whole path of `path` in the file `module`, with the name of its crate. Returns `None` if it leads to no crate of
+/// the project.
 fn whole(texts: &Texts, module: &str, path: &str) -> Option<String> {
     let below =
         |module: &str, path: &str| format!("{module}::{path}").trim_start_matches("::").to_owned();
+    let first = |path: &str| path.split("::").next().unwrap_or_default().to_owned();
     if let Some(rest) = path.strip_prefix("crate::") {
-        return Some(rest.to_owned());
+        return Some(below(&first(module), rest));
+    }
+    if texts.contains_key(&first(path)) {
+        return Some(path.to_owned());
     }
     let (mut at, mut rest) = (module, path.strip_prefix("self::").unwrap_or(path));
     while let Some(above) = rest.strip_prefix("super::") {
         (at, rest) = (at.rsplit_once("::").map_or("", |(parent, _)| parent), above);
     }
-    let is_child =
-        || path.split("::").next().is_some_and(|first| texts.contains_key(&below(module, first)));
+    let is_child = || texts.contains_key(&below(module, &first(path)));
     (rest != path || is_child()).then(|| below(at, rest))
 }
 
@@ -191,7 +195,7 @@ fn circles(imports: &Imports) -> BTreeSet<BTreeSet<&str>> {
 fn read(dir: &Path, module: &str, texts: &mut Texts) {
     for path in fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        let own = if name == "mod" {
+        let own = if name == "mod" || name == "lib" {
             module.to_owned()
         } else {
             format!("{module}::{name}").trim_start_matches("::").to_owned()
@@ -207,7 +211,14 @@ fn read(dir: &Path, module: &str, texts: &mut Texts) {
 #[test]
 fn no_source_files_import_each_other_in_a_circle() {
     let mut texts = BTreeMap::new();
-    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), "", &mut texts);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    read(&root.join("src"), "schedd_programs", &mut texts);
+    for package in fs::read_dir(root.join("crates")).unwrap().map(|entry| entry.unwrap()) {
+        let name = package.file_name().to_string_lossy().into_owned();
+        let library = if name == "schedd" { name } else { format!("schedd_{name}") };
+        read(&package.path().join("src"), &library, &mut texts);
+    }
+    assert!(texts.len() > 500, "{} files", texts.len());
     let imports = imports(&texts);
     if let Some(circle) = circles(&imports).into_iter().next() {
         let within = |module: &str| {
@@ -224,10 +235,12 @@ fn no_source_files_import_each_other_in_a_circle() {
 
 fn circles_of(files: &[(&str, &str)]) -> Vec<String> {
     let texts =
-        files.iter().map(|(module, text)| ((*module).to_owned(), (*text).to_owned())).collect();
+        files.iter().map(|(module, text)| (format!("schedd::{module}"), (*text).to_owned()));
+    let texts = texts.chain([("schedd".to_owned(), String::new())]).collect();
+    let short = |module: &str| module.trim_start_matches("schedd::").to_owned();
     circles(&imports(&texts))
         .into_iter()
-        .map(|circle| circle.into_iter().collect::<Vec<_>>().join(" "))
+        .map(|circle| circle.into_iter().map(short).collect::<Vec<_>>().join(" "))
         .collect()
 }
 

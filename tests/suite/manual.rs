@@ -14,7 +14,7 @@ fn every_verb_has_a_page_and_the_file_has_one() {
     let text = |name: &str| {
         &pages.iter().find(|(page, _)| page == name).unwrap_or_else(|| panic!("no {name}")).1
     };
-    for verb in schedd::cli::command().get_subcommands() {
+    for verb in schedd_programs::cli::command().get_subcommands() {
         text(&format!("schedctl-{}.1", verb.get_name()));
     }
     assert!(text("schedctl-queue-set.1").contains("EXAMPLES"));

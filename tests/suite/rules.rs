@@ -4,39 +4,89 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The folders of `src`, each with those it may import from beside itself.
-const MAY_IMPORT: [(&str, &[&str]); 13] = [
-    ("domain", &[]),
-    ("files", &[]),
-    ("config", &["domain", "files"]),
-    ("keeper", &["domain"]),
-    ("secrets", &["domain", "files"]),
-    ("executor", &["domain", "files", "keeper", "secrets"]),
-    ("store", &["domain", "files"]),
-    ("private_redis", &["domain", "files"]),
-    ("engine", &["domain", "config", "keeper", "secrets", "executor", "store"]),
+/// The folders of the sources, each with those it may import from beside itself. A folder of the
+/// same crate has its own name, and another crate the name of its library. Cargo refuses what no
+/// manifest names, and circles of crates.
+const MAY_IMPORT: [(&str, &[&str]); 16] = [
+    ("crates/schedule/src", &[]),
+    ("crates/core/src/domain", &["schedd_schedule"]),
+    ("crates/core/src/files", &[]),
+    ("crates/core/src/host", &["schedd_schedule"]),
+    ("crates/core/src/config", &["domain", "files", "schedd_schedule"]),
+    ("crates/store/src", &["schedd_core", "schedd_schedule"]),
+    ("crates/keeper/src", &["schedd_core", "schedd_schedule"]),
+    ("crates/schedd/src/attempts", &["schedd_core", "schedd_schedule"]),
     (
-        "daemon",
+        "crates/schedd/src/engine",
+        &["attempts", "http_client", "schedd_core", "schedd_schedule", "schedd_store"],
+    ),
+    ("src/secrets", &["schedd_core", "schedd_schedule"]),
+    ("src/private_redis", &["schedd_core", "schedd_schedule"]),
+    (
+        "src/executor",
         &[
-            "domain",
-            "files",
-            "config",
-            "keeper",
             "secrets",
-            "executor",
-            "store",
-            "private_redis",
-            "engine",
-            "api",
+            "schedd::attempts",
+            "schedd::http_client",
+            "schedd_core",
+            "schedd_keeper",
+            "schedd_schedule",
         ],
     ),
-    ("api", &["domain", "config", "secrets", "store", "engine", "cli", "dashboard"]),
-    ("dashboard", &["domain", "secrets", "store", "cli"]),
-    ("cli", &["domain", "config", "secrets", "store", "private_redis", "engine"]),
+    (
+        "src/daemon",
+        &[
+            "secrets",
+            "executor",
+            "private_redis",
+            "api",
+            "schedd::attempts",
+            "schedd::engine",
+            "schedd_core",
+            "schedd_keeper",
+            "schedd_schedule",
+            "schedd_store",
+        ],
+    ),
+    (
+        "src/api",
+        &[
+            "secrets",
+            "cli",
+            "dashboard",
+            "schedd::engine",
+            "schedd_core",
+            "schedd_schedule",
+            "schedd_store",
+        ],
+    ),
+    ("src/dashboard", &["secrets", "cli", "schedd_core", "schedd_schedule", "schedd_store"]),
+    (
+        "src/cli",
+        &[
+            "secrets",
+            "private_redis",
+            "schedd::engine",
+            "schedd_core",
+            "schedd_schedule",
+            "schedd_store",
+        ],
+    ),
 ];
 
-fn source() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The sources of the programs and of all crates.
+fn sources() -> Vec<PathBuf> {
+    let crates = fs::read_dir(root().join("crates")).unwrap();
+    let crates = crates.map(|entry| entry.unwrap().path().join("src"));
+    crates.chain([root().join("src")]).collect()
+}
+
+fn source_files() -> impl Iterator<Item = PathBuf> {
+    sources().into_iter().flat_map(|source| files_below(&source))
 }
 
 fn files_below(dir: &Path) -> Vec<PathBuf> {
@@ -44,26 +94,44 @@ fn files_below(dir: &Path) -> Vec<PathBuf> {
     entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
 }
 
-/// The folders a text names as `crate::FOLDER`.
-fn imported(text: &str) -> impl Iterator<Item = &str> {
-    text.match_indices("crate::").map(|(at, found)| {
-        let rest = &text[at + found.len()..];
-        let end = rest.find(|c: char| !c.is_ascii_lowercase() && c != '_').unwrap_or(rest.len());
-        &rest[..end]
+/// The folders and crates of the project that a text names in its paths. A module of the library
+/// `schedd` is named with the library: `schedd::engine`.
+fn imported(text: &str) -> impl Iterator<Item = String> {
+    let is_in_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.match_indices("::").filter_map(move |(at, separator)| {
+        let before = &text[..at];
+        let start = before.rfind(|c| !is_in_name(c)).map_or(0, |at| at + 1);
+        let name = &before[start..];
+        let rest = &text[at + separator.len()..];
+        let next = &rest[..rest.find(|c| !is_in_name(c)).unwrap_or(rest.len())];
+        let is_first = !before[..start].ends_with("::");
+        match name {
+            "crate" => Some(next.to_owned()),
+            "schedd" if is_first => Some(format!("schedd::{next}")),
+            _ if is_first && name.starts_with("schedd_") => Some(name.to_owned()),
+            _ => None,
+        }
     })
 }
 
 #[test]
 fn imports_only_go_down() {
     for (folder, allowed) in MAY_IMPORT {
-        let files = files_below(&source().join(folder));
+        let files = files_below(&root().join(folder));
         assert!(!files.is_empty(), "{folder} is empty");
+        let (parent, own) = folder.rsplit_once('/').unwrap();
+        let beside: Vec<&str> = MAY_IMPORT
+            .iter()
+            .filter_map(|(other, _)| other.strip_prefix(parent)?.strip_prefix('/'))
+            .collect();
         for file in files {
             let text = fs::read_to_string(&file).unwrap();
             for target in imported(&text) {
-                let is_folder = MAY_IMPORT.iter().any(|(name, _)| *name == target);
-                let is_allowed = target == folder || allowed.contains(&target);
-                assert!(!is_folder || is_allowed, "{} imports from {target}", file.display());
+                let is_inner = beside.contains(&target.as_str()) && target != own;
+                let is_checked = is_inner || target.starts_with("schedd");
+                let is_log_target = target == "schedd::job_output";
+                let is_allowed = allowed.contains(&target.as_str()) || is_log_target;
+                assert!(!is_checked || is_allowed, "{} imports from {target}", file.display());
             }
         }
     }
@@ -71,12 +139,12 @@ fn imports_only_go_down() {
 
 #[test]
 fn only_the_store_speaks_redis_and_only_the_keeper_spawns() {
-    for file in files_below(&source()) {
+    for file in source_files() {
         let text = fs::read_to_string(&file).unwrap();
-        let is_below = |folder: &str| file.starts_with(source().join(folder));
+        let is_below = |folder: &str| file.starts_with(root().join(folder));
         assert!(
-            is_below("store")
-                || is_below("private_redis")
+            is_below("crates/store")
+                || is_below("src/private_redis")
                 || !text.replace("private_redis::", "").contains("redis::"),
             "{} speaks Redis",
             file.display()
@@ -84,11 +152,11 @@ fn only_the_store_speaks_redis_and_only_the_keeper_spawns() {
         let spawns = text.contains("process::Command") || text.contains("Command::new(");
         assert!(
             !spawns
-                || is_below("keeper")
-                || is_below("private_redis")
-                || is_below("cli")
+                || is_below("crates/keeper")
+                || is_below("src/private_redis")
+                || is_below("src/cli")
                 // Starts none: it is the same process.
-                || is_below("daemon/concealing.rs"),
+                || is_below("src/daemon/concealing.rs"),
             "{} spawns",
             file.display()
         );
@@ -97,30 +165,39 @@ fn only_the_store_speaks_redis_and_only_the_keeper_spawns() {
 
 #[test]
 fn every_dependency_is_named_in_the_code() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let manifest: toml::Table =
-        fs::read_to_string(root.join("Cargo.toml")).unwrap().parse().unwrap();
-    let code = |folders: &[&str]| {
-        let files = folders.iter().flat_map(|folder| files_below(&root.join(folder)));
+    let code = |folders: &[PathBuf]| {
+        let files = folders.iter().filter(|folder| folder.exists()).flat_map(|f| files_below(f));
         let sources = files.filter(|file| file.extension().is_some_and(|end| end == "rs"));
         sources.map(|file| fs::read_to_string(file).unwrap()).collect::<String>()
     };
-    let ignored = manifest["package"]["metadata"]["cargo-machete"]["ignored"].as_array().unwrap();
-    for (section, folders) in
-        [("dependencies", &["src"][..]), ("dev-dependencies", &["src", "tests", "packaging"])]
-    {
-        let code = code(folders);
-        for name in manifest[section].as_table().unwrap().keys() {
-            // Only their features matter.
-            if ignored.contains(&name.as_str().into()) {
-                continue;
+    for source in sources() {
+        let package = source.parent().unwrap();
+        let manifest: toml::Table =
+            fs::read_to_string(package.join("Cargo.toml")).unwrap().parse().unwrap();
+        let ignored = manifest["package"].get("metadata").and_then(|metadata| {
+            metadata.get("cargo-machete")?.get("ignored")?.as_array().cloned()
+        });
+        let ignored = ignored.unwrap_or_default();
+        for (section, folders) in [
+            ("dependencies", &["src"][..]),
+            ("dev-dependencies", &["src", "tests", "examples", "packaging"]),
+        ] {
+            let folders: Vec<PathBuf> = folders.iter().map(|folder| package.join(folder)).collect();
+            let code = code(&folders);
+            for name in manifest.get(section).and_then(toml::Value::as_table).into_iter().flatten()
+            {
+                let name = name.0;
+                // Only their features matter.
+                if ignored.contains(&name.as_str().into()) {
+                    continue;
+                }
+                let path = format!("{}::", name.replace('-', "_"));
+                let is_named = code.match_indices(&path).any(|(at, _)| {
+                    let before = code[..at].chars().next_back();
+                    before.is_none_or(|sign| !sign.is_alphanumeric() && sign != '_')
+                });
+                assert!(is_named, "{section}: {name} is not used: no {path} in {folders:?}");
             }
-            let path = format!("{}::", name.replace('-', "_"));
-            let is_named = code.match_indices(&path).any(|(at, _)| {
-                let before = code[..at].chars().next_back();
-                before.is_none_or(|sign| !sign.is_alphanumeric() && sign != '_')
-            });
-            assert!(is_named, "{section}: {name} is not used: no {path} in {folders:?}");
         }
     }
 }
@@ -128,7 +205,7 @@ fn every_dependency_is_named_in_the_code() {
 #[test]
 fn every_file_opens_by_saying_what_it_owns() {
     let is_code = |file: &PathBuf| file.extension().is_some_and(|end| end == "rs");
-    for file in files_below(&source()).into_iter().filter(is_code) {
+    for file in source_files().filter(is_code) {
         let text = fs::read_to_string(&file).unwrap();
         let is_test = file.components().any(|part| {
             part.as_os_str().to_string_lossy().trim_end_matches(".rs").ends_with("tests")
@@ -140,10 +217,18 @@ fn every_file_opens_by_saying_what_it_owns() {
 #[test]
 fn what_decides_never_asks_a_node_for_the_time_of_day() {
     // Redis' TIME says what is due or expired, and a clock that goes on in sleep measures leases.
-    for folder in ["domain", "engine", "executor", "keeper", "store"] {
-        for file in files_below(&source().join(folder)) {
+    for folder in [
+        "core/src/domain",
+        "core/src/host",
+        "keeper/src",
+        "schedd/src/attempts",
+        "schedd/src/engine",
+        "schedule/src",
+        "store/src",
+    ] {
+        for file in files_below(&root().join("crates").join(folder)) {
             // Breaks this very rule, in builds for tests only.
-            if file.ends_with("store/server/mutants.rs") {
+            if file.ends_with("server/mutants.rs") {
                 continue;
             }
             let text = fs::read_to_string(&file).unwrap();
@@ -156,7 +241,7 @@ fn what_decides_never_asks_a_node_for_the_time_of_day() {
 
 #[test]
 fn verbs_take_the_zone_of_their_user_from_one_place() {
-    for file in files_below(&source().join("cli")) {
+    for file in files_below(&root().join("src/cli")) {
         let text = fs::read_to_string(&file).unwrap();
         let is_place = file.ends_with("local_zone.rs");
         assert!(is_place || !text.contains("Zone::of_host"), "{}", file.display());
@@ -168,8 +253,8 @@ const MOST_FILES: usize = 15;
 
 #[test]
 fn no_folder_holds_more_files_than_a_reader_can_survey() {
-    for root in ["src", "tests"] {
-        let files = files_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join(root));
+    for folder in ["crates", "src", "tests"] {
+        let files = files_below(&root().join(folder));
         let mut count: BTreeMap<&Path, usize> = BTreeMap::new();
         for file in
             files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "rs"))
@@ -184,10 +269,10 @@ fn no_folder_holds_more_files_than_a_reader_can_survey() {
 #[test]
 fn no_two_source_files_have_one_name() {
     let mut places: BTreeMap<String, PathBuf> = BTreeMap::new();
-    for file in files_below(&source()) {
+    for file in source_files() {
         let is_source = file.extension().is_some_and(|extension| extension == "rs");
         let name = file.file_name().unwrap().to_string_lossy().into_owned();
-        if is_source && name != "mod.rs" {
+        if is_source && name != "mod.rs" && name != "lib.rs" {
             let other = places.insert(name, file.clone());
             assert!(
                 other.is_none(),
@@ -216,7 +301,7 @@ fn public_types(text: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn no_two_public_types_have_one_name() {
     let mut places: BTreeMap<String, PathBuf> = BTreeMap::new();
-    for file in files_below(&source()) {
+    for file in source_files() {
         for name in public_types(&fs::read_to_string(&file).unwrap()) {
             let other = places.insert(name.to_owned(), file.clone());
             assert!(
@@ -232,7 +317,7 @@ fn no_two_public_types_have_one_name() {
 #[test]
 fn no_doc_comment_begins_with_a_word_that_says_nothing() {
     const AVOIDED: [&str; 3] = ["What ", "Whether ", "Of "];
-    for file in files_below(&source()) {
+    for file in source_files() {
         let text = fs::read_to_string(&file).unwrap();
         let mut before = "";
         for line in text.lines().map(str::trim_start) {
@@ -248,8 +333,8 @@ fn no_doc_comment_begins_with_a_word_that_says_nothing() {
 #[test]
 fn no_test_has_a_name_longer_than_its_subject_needs() {
     const MOST: usize = 80;
-    for root in ["src", "tests"] {
-        for file in files_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join(root)) {
+    for folder in ["crates", "src", "tests"] {
+        for file in files_below(&root().join(folder)) {
             let Ok(text) = fs::read_to_string(&file) else { continue };
             let mut is_test = false;
             for line in text.lines().map(str::trim) {

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use schedd::domain::schedule::schedule_form::{CalendarExpr, Recurrence, Schedule};
-use schedd::domain::schedule::timetable::Timetable;
-use schedd::domain::time::unix_millis::UnixMillis;
-use schedd::domain::time::zone::Zone;
+use schedd_schedule::schedule_form::{CalendarExpr, Recurrence, Schedule};
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
+use schedd_schedule::timetable::Timetable;
 
 /// Thu 2026-01-01 00:00:00 UTC.
 const BEGIN: i64 = 1_767_225_600;

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use axum::http::{HeaderMap, header};
 
-use crate::domain::time::unix_millis::UnixMillis;
 use crate::secrets::tokens::{TokenText, sha256};
+use schedd_schedule::time::unix_millis::UnixMillis;
 
 /// The time after which a browser must sign in again.
 pub(super) const SESSION_LIFE: Duration = Duration::from_secs(12 * 3_600);

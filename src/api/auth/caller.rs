@@ -12,8 +12,8 @@ use super::browser_sessions::cookie_of;
 use super::host_name::without_port;
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::{ApiState, host_now};
-use crate::domain::name::names::QueueName;
 use crate::secrets::tokens::{TokenEntry, TokenFile, TokenRole, TokenStock, TokenText, sha256};
+use schedd_schedule::names::QueueName;
 
 /// The other end of a connection.
 #[derive(Debug, Clone)]

@@ -9,7 +9,7 @@ use super::caller::{Caller, Peer};
 use super::host_name::without_port;
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::ApiState;
-use crate::config::ApiAddress;
+use schedd_core::config::ApiAddress;
 
 /// Fails (421) if `Host` names another host. A page of another name that leads to this address
 /// (DNS rebinding) could else read answers.

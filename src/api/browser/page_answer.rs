@@ -12,7 +12,7 @@ use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::ApiState;
 use crate::api::auth::{Caller, curl_address};
 use crate::dashboard::{PageAnswer, PageKind, PageRequest, PageSnapshot};
-use crate::store::Store;
+use schedd_store::Store;
 
 /// Answers with a page, or with 304 if the reader has the same page.
 pub(in crate::api) async fn page(

@@ -7,7 +7,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, 
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use crate::domain::time::time_histogram::TimeCounts;
+use schedd_schedule::time::time_histogram::TimeCounts;
 
 /// The labels of a sample: names and values.
 type Labels = Vec<(&'static str, String)>;
@@ -131,7 +131,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::domain::time::time_histogram::TimeHistogram;
+    use schedd_schedule::time::time_histogram::TimeHistogram;
 
     #[test]
     fn metrics_have_escaped_labels_and_rising_buckets_and_are_named_without_samples() {

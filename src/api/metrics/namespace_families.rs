@@ -3,7 +3,7 @@
 use super::metric_family::MetricFamily;
 use super::namespace_reader::NamespaceFigures;
 use super::watched_jobs::JobFigures;
-use crate::domain::time::unix_millis::UnixMillis;
+use schedd_schedule::time::unix_millis::UnixMillis;
 
 /// Returns the figures of the namespace as metrics. Without figures only `schedd_namespace_up` has a
 /// sample.

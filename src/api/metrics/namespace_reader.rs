@@ -14,9 +14,9 @@ use tracing::debug;
 use super::node_families::OTHER_QUEUES;
 use super::watched_jobs::{JobFigures, WatchedJobs};
 use crate::cli::embedded::{CliFailure, queue_depths};
-use crate::config::MetricsConfig;
-use crate::domain::name::names::QueueName;
-use crate::store::Store;
+use schedd_core::config::MetricsConfig;
+use schedd_schedule::names::QueueName;
+use schedd_store::Store;
 
 /// The time for which figures are answered again.
 const FRESH_FOR: Duration = Duration::from_secs(5);

@@ -1,9 +1,9 @@
 //! The figures of this node as metrics. Sums over all nodes are meaningful.
 
 use super::metric_family::MetricFamily;
-use crate::domain::name::names::QueueName;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::engine::{NodeFigures, QueueCounts};
+use schedd::engine::{NodeFigures, QueueCounts};
+use schedd_schedule::names::QueueName;
+use schedd_schedule::time::unix_millis::UnixMillis;
 
 /// The value of the label `queue` for all queues without a value of their own. No queue has this
 /// name.

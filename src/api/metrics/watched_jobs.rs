@@ -4,11 +4,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use crate::cli::embedded::{CliFailure, JobView, view_jobs};
-use crate::config::{MOST_METRIC_JOBS, MetricsConfig};
-use crate::domain::name::names::JobName;
-use crate::domain::run::run_state::RunState;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::store::{Ended, JobRecord, RunRecord, Store, StoreError};
+use schedd_core::config::{MOST_METRIC_JOBS, MetricsConfig};
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::JobName;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{Ended, JobRecord, RunRecord, Store, StoreError};
 
 /// The interval at which the names of all jobs are compared with the patterns.
 const MATCHED_EVERY: Duration = Duration::from_secs(60);

@@ -19,7 +19,7 @@ use crate::api::api_state::ApiState;
 use crate::api::auth::Caller;
 use crate::api::browser::{PageReader, put_html};
 use crate::dashboard::{DashboardView, PageKind, PageRequest, carry_out, local_address};
-use crate::store::Store;
+use schedd_store::Store;
 
 /// The message for a form whose key was used with other values.
 const SENT_BEFORE: &str = "this form was sent before with other values, which was done once; send it \

@@ -23,10 +23,11 @@ use crate::api::api_state::{ApiState, MOST_LINE_REQUESTS};
 use crate::api::auth::{
     Caller, check_host, check_origin, identify, permit_define, sign_in, site_base,
 };
-use crate::api::browser::{self, PageReader};
+use crate::api::browser;
+use crate::api::browser::PageReader;
 use crate::api::{health, metrics, openapi, stream, worker};
 use crate::secrets::tokens::TokenRole;
-use crate::store::Store;
+use schedd_store::Store;
 
 /// Answers a request of `route`. A change that began goes on although its sender hangs up.
 pub(in crate::api) async fn answer(

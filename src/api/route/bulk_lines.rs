@@ -16,7 +16,7 @@ use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::ApiState;
 use crate::cli::embedded::output_pieces::{OutputForm, VerbStream, streamed_pieces};
 use crate::cli::embedded::{Console, JobLines, ResultForm, add_from};
-use crate::store::Store;
+use schedd_store::Store;
 
 /// Adds the jobs in the lines of `body`, and returns the stream of their results. The stream holds
 /// `place`.

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::api_problem::ApiProblem;
 use crate::cli::embedded::CliFailure;
 use crate::secrets::tokens::sha256;
-use crate::store::{MarkSuccessor, Store};
+use schedd_store::{MarkSuccessor, Store};
 
 /// The header of the request.
 const KEY: &str = "idempotency-key";

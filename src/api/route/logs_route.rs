@@ -13,7 +13,7 @@ use crate::cli::embedded::output_pieces::{
     OutputForm, PieceReceiver, VerbStream, output_pieces_within,
 };
 use crate::cli::embedded::verb_call::{call_verb, call_verb_for_bytes, spawn_verb};
-use crate::store::Store;
+use schedd_store::Store;
 
 /// The maximum number of bytes that wait for the reader of followed logs. A slower reader is
 /// disconnected.

@@ -9,7 +9,7 @@ use super::verb_route::json_response;
 use crate::api::api_problem::ApiProblem;
 use crate::cli::embedded::job_page::{Page, job_page, wanted_jobs};
 use crate::cli::embedded::run_page::{run_page, wanted_runs};
-use crate::store::Store;
+use schedd_store::Store;
 
 /// The number of items of a page if the request names none.
 const ITEMS: usize = 50;

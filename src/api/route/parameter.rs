@@ -1,7 +1,7 @@
 //! A parameter of a route, and the values that it takes.
 
 use crate::api::api_problem::ApiProblem;
-use crate::domain::name::tag_filter::TagFilter;
+use schedd_core::domain::name::tag_filter::TagFilter;
 
 /// A parameter of a route.
 #[derive(Debug, Clone, Copy)]

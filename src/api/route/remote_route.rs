@@ -20,7 +20,7 @@ use crate::cli::embedded::remote_frames::{FRAMES, FrameKind, frame};
 use crate::cli::embedded::remote_verb::RemoteVerb;
 use crate::cli::embedded::verb_right::{VerbRight, right_of};
 use crate::secrets::tokens::TokenRole;
-use crate::store::Store;
+use schedd_store::Store;
 
 /// The maximum size of the first line of an admin. It has the content of the files that the verb names.
 const MOST_FILE_BYTES: usize = 50 * 1024 * 1024;

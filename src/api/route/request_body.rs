@@ -9,7 +9,7 @@ use futures_util::{Stream, StreamExt as _};
 use serde_json::Value;
 
 use crate::api::api_problem::ApiProblem;
-use crate::config::json_fault;
+use schedd_core::config::json_fault;
 
 /// The maximum size of a JSON body, and of a form.
 pub(super) const MOST_BYTES: usize = 1024 * 1024;

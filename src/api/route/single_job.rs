@@ -16,11 +16,11 @@ use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::ApiState;
 use crate::cli::embedded::output_pieces::{OutputForm, VerbStream, output_pieces};
 use crate::cli::embedded::{Console, JobLines, ResultForm, add_from};
-use crate::config;
-use crate::config::NamedJob;
-use crate::domain::run::trace_context::TraceContext;
-use crate::domain::schedule::schedule_form::Schedule;
-use crate::store::Store;
+use schedd_core::config;
+use schedd_core::config::NamedJob;
+use schedd_core::domain::run::trace_context::TraceContext;
+use schedd_schedule::schedule_form::Schedule;
+use schedd_store::Store;
 
 /// The header with the trace of a request.
 const TRACE: &str = "traceparent";

@@ -9,7 +9,7 @@ use super::given_parameters::GivenParameters;
 use super::route_table::{AnswerShape, Route};
 use crate::api::api_problem::ApiProblem;
 use crate::cli::embedded::verb_call::{VerbResult, call_verb};
-use crate::store::Store;
+use schedd_store::Store;
 
 /// The header with the warnings of a verb, separated by `; `.
 const WARNING: &str = "schedd-warning";

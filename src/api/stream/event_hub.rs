@@ -13,10 +13,10 @@ use tracing::debug;
 use crate::cli::embedded::CliFailure;
 use crate::cli::embedded::page_cursor::write_cursor;
 use crate::cli::embedded::run_page::run_documents;
-use crate::domain::name::names::{Fence, RunId};
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::engine::GONE_AFTER;
-use crate::store::{IndexCursor, Store};
+use schedd::engine::GONE_AFTER;
+use schedd_schedule::names::{Fence, RunId};
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{IndexCursor, Store};
 
 /// The time between two reads of Redis.
 const PAUSE: Duration = Duration::from_secs(1);

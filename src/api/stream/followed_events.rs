@@ -74,7 +74,7 @@ pub(in crate::api) async fn follow_events(
     ))
 }
 
-fn is_before(event: &ApiEvent, until: Option<&crate::store::IndexCursor>) -> bool {
+fn is_before(event: &ApiEvent, until: Option<&schedd_store::IndexCursor>) -> bool {
     match (&event.place, until) {
         (Some(place), Some(until)) => place.compare(until).is_le(),
         _ => false,

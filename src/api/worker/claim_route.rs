@@ -13,12 +13,12 @@ use crate::api::api_problem::{ApiProblem, Fault};
 use crate::api::api_state::ApiState;
 use crate::api::auth::Caller;
 use crate::cli::embedded::{CliFailure, rfc3339};
-use crate::domain::name::names::{HandlerName, Label, NodeName, QueueName};
-use crate::domain::queue::lane::MAX_LABELS;
-use crate::domain::queue::lane_serving::{HandlerChoice, Serving};
-use crate::domain::time::zone::Zone;
-use crate::engine::{AskError, HandedRun, WorkerAnswer, WorkerAsk};
 use crate::secrets::tokens::sha256;
+use schedd::engine::{AskError, HandedRun, WorkerAnswer, WorkerAsk};
+use schedd_core::domain::queue::lane::MAX_LABELS;
+use schedd_core::domain::queue::lane_serving::{HandlerChoice, Serving};
+use schedd_schedule::names::{HandlerName, Label, NodeName, QueueName};
+use schedd_schedule::time::zone::Zone;
 
 const MOST_RUNS: u64 = 500;
 const MOST_WAIT_MS: u64 = 55_000;

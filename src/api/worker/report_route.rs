@@ -13,7 +13,7 @@ use crate::api::api_state::ApiState;
 use crate::api::auth::Caller;
 use crate::api::route::ReportKind;
 use crate::cli::embedded::{CliFailure, one_line};
-use crate::engine::{Report, ReportedRun, WorkerReply};
+use schedd::engine::{Report, ReportedRun, WorkerReply};
 
 const MOST_RUNS: usize = 500;
 const MOST_ERROR_CHARS: usize = 8 * 1024;
@@ -113,11 +113,11 @@ fn reported(
         faults.push(Fault::new(&at(member), "an unknown member", wanted));
     }
     let id = run.run_id.parse();
-    let id = id.map_err(|error: crate::domain::name::names::IdError| {
+    let id = id.map_err(|error: schedd_schedule::names::IdError| {
         faults.push(Fault { path: Some(at("run_id")), found: error.to_string(), wanted: None });
     });
     let token = run.token.parse();
-    let token = token.map_err(|error: crate::engine::RunTokenError| {
+    let token = token.map_err(|error: schedd::engine::RunTokenError| {
         faults.push(Fault { path: Some(at("token")), found: error.to_string(), wanted: None });
     });
     let wait = |ms: Option<u64>| ms.map(Duration::from_millis);

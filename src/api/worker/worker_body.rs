@@ -28,7 +28,10 @@ pub(super) fn read_body<T: DeserializeOwned>(body: Option<&[u8]>) -> Result<T, A
         if error.is_data() {
             ApiProblem::invalid(vec![Fault { path: None, found: error.to_string(), wanted: None }])
         } else {
-            ApiProblem::bad_request(format!("the body: {}", crate::config::json_fault(&error)))
+            ApiProblem::bad_request(format!(
+                "the body: {}",
+                schedd_core::config::json_fault(&error)
+            ))
         }
     })
 }

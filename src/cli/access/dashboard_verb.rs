@@ -14,8 +14,8 @@ use crate::cli::add::own_now;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::render::Console;
-use crate::config::ApiAddress;
 use crate::secrets::tokens::{TokenEntry, TokenRole, TokenText, sha256};
+use schedd_core::config::ApiAddress;
 
 /// The time within which the link must be used.
 const LINK_LIFE: Duration = Duration::from_secs(60);

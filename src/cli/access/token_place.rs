@@ -7,9 +7,9 @@ use crate::cli::connect::jobs_file;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::local_zone::local_zone;
-use crate::config::{ApiAddress, ApiConfig, read_file};
 use crate::private_redis::state_dir;
 use crate::secrets::tokens::{TokenFile, TokenFileError, TokenLocation};
+use schedd_core::config::{ApiAddress, ApiConfig, read_file};
 
 /// Returns the file of tokens, and the settings of `[api]` in the jobs file.
 pub(super) fn token_file(global: &Global, named: Option<PathBuf>) -> (TokenFile, ApiConfig) {

@@ -13,11 +13,11 @@ use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::local_zone::local_zone;
 use crate::cli::render::{Cell, Console, Table, rfc3339, shown};
-use crate::domain::name::names::{NodeName, QueueName};
-use crate::domain::time::duration::parse_duration;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
 use crate::secrets::tokens::{TokenEntry, TokenFile, TokenRole, TokenText, sha256};
+use schedd_schedule::names::{NodeName, QueueName};
+use schedd_schedule::time::duration::parse_duration;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
 
 pub(crate) const TOKEN_HELP: &str = "\
 Examples:

@@ -11,16 +11,16 @@ use super::added_job::Added;
 use super::instant::past_without_run;
 use crate::cli::failure::CliFailure;
 use crate::cli::render::Console;
-use crate::config;
-use crate::config::{NamedJob, Problem};
-use crate::domain::job::env_file::Absence;
-use crate::domain::job::process_rules::RunAs;
-use crate::domain::name::names::JobName;
-use crate::domain::schedule::schedule_form::Schedule;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
 use crate::secrets;
-use crate::store::{JobRecord, Store};
+use schedd_core::config;
+use schedd_core::config::{NamedJob, Problem};
+use schedd_core::domain::job::env_file::Absence;
+use schedd_core::domain::job::process_rules::RunAs;
+use schedd_schedule::names::JobName;
+use schedd_schedule::schedule_form::Schedule;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
+use schedd_store::{JobRecord, Store};
 
 /// The maximum number of warnings about input lines that one `add --stdin` prints.
 const MOST: usize = 20;

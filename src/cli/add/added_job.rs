@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use crate::cli::failure::CliFailure;
-use crate::config::NamedJob;
-use crate::domain::job::unique_rule::Second;
-use crate::domain::name::names::{IdError, JobName};
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::engine::planning::planting::Request;
-use crate::store::{Existing, SourceKind, Store};
+use schedd::engine::planning::planting::Request;
+use schedd_core::config::NamedJob;
+use schedd_core::domain::job::unique_rule::Second;
+use schedd_schedule::names::{IdError, JobName};
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{Existing, SourceKind, Store};
 
 /// The maximum number of random names tried for one job. The first name is almost always free.
 pub(super) const DRAWS: usize = 8;

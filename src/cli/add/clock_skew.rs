@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::cli::failure::CliFailure;
 use crate::cli::render::span;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::store::Store;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::Store;
 
 /// The maximum difference between this host's clock and Redis' clock that causes no warning.
 const TOLERATED: Duration = Duration::from_secs(3);

@@ -12,10 +12,11 @@ use super::flags::key_flag::{KeyFlag, ValueForm};
 use super::flags::key_flags::KEY_FLAGS;
 use super::instant::AddBounds;
 use crate::cli::failure::CliFailure;
-use crate::config::{self, MAX_JSON_BYTES, NamedJob, Problem};
-use crate::domain::time::human_time::Instant;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
+use schedd_core::config;
+use schedd_core::config::{MAX_JSON_BYTES, NamedJob, Problem};
+use schedd_schedule::time::human_time::Instant;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
 
 /// Returns the job that the flags describe. `at` contains the instants of `--at`. All problems are
 /// reported in one line.

@@ -12,14 +12,14 @@ use super::AddArgs;
 use super::flags::key_flag::FoldFlag;
 use crate::cli::failure::CliFailure;
 use crate::cli::render::{Console, Relative, rfc3339, shown, span};
-use crate::config::NamedJob;
-use crate::domain::job::job_spec::JobSpec;
-use crate::domain::schedule::lateness::{Decision, Due, judge};
-use crate::domain::schedule::schedule_form::Schedule;
-use crate::domain::schedule::timetable::Timetable;
-use crate::domain::time::human_time::{Instant, parse_instant};
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
+use schedd_core::config::NamedJob;
+use schedd_core::domain::job::job_spec::JobSpec;
+use schedd_schedule::lateness::{Decision, Due, judge};
+use schedd_schedule::schedule_form::Schedule;
+use schedd_schedule::time::human_time::{Instant, parse_instant};
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
+use schedd_schedule::timetable::Timetable;
 
 /// The maximum number of past times named in one warning.
 const SHOWN: usize = 5;

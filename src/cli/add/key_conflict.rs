@@ -4,11 +4,11 @@ use crate::cli::failure::CliFailure;
 use crate::cli::jobs::target::no_such_job;
 use crate::cli::local_zone::local_zone;
 use crate::cli::render::shown;
-use crate::config::NamedJob;
-use crate::domain::job::unique_rule::UniqueKey;
-use crate::domain::name::names::JobName;
-use crate::domain::run::run_state::RunState;
-use crate::store::{JobRecord, RunRecord, Store, StoreError};
+use schedd_core::config::NamedJob;
+use schedd_core::domain::job::unique_rule::UniqueKey;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::JobName;
+use schedd_store::{JobRecord, RunRecord, Store, StoreError};
 
 /// Returns the failure for a unique key that job `first` holds, with the state of that job.
 pub(super) async fn key_taken(store: &Store, first: &JobName, wanted: &NamedJob) -> CliFailure {

@@ -12,13 +12,13 @@ use super::name_conflict;
 use super::unknown_pools::Pools;
 use crate::cli::failure::CliFailure;
 use crate::cli::render::span;
-use crate::config::{NamedJob, Problem};
-use crate::domain::name::names::{IdError, JobName};
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
-use crate::engine::planning::instances;
-use crate::engine::planning::planting::{Applied, PlantingError, Request};
-use crate::store::{Existing, Store};
+use schedd::engine::planning::instances;
+use schedd::engine::planning::planting::{Applied, PlantingError, Request};
+use schedd_core::config::{NamedJob, Problem};
+use schedd_schedule::names::{IdError, JobName};
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
+use schedd_store::{Existing, Store};
 
 /// The results by line number: an added job with its definition, or the reason for a refusal.
 pub(super) type AddedLines = BTreeMap<usize, Result<(Added, NamedJob), CliFailure>>;

@@ -9,9 +9,9 @@ use std::io::{BufRead, BufReader, Read};
 use tokio::sync::mpsc;
 
 use crate::cli::failure::CliFailure;
-use crate::config;
-use crate::config::{MAX_JSON_BYTES, NamedJob};
-use crate::domain::time::zone::Zone;
+use schedd_core::config;
+use schedd_core::config::{MAX_JSON_BYTES, NamedJob};
+use schedd_schedule::time::zone::Zone;
 
 /// The number of jobs in a full batch.
 pub(super) const BATCH: usize = 500;

@@ -39,14 +39,14 @@ use super::render::{Console, rfc3339, shown, zone_of_job};
 use super::runs::run_verb::{WaitingForRun, wait_for};
 use super::state::node_presence::warn_if_none_takes;
 use crate::cli::local_zone::local_zone;
-use crate::config::NamedJob;
-use crate::domain::name::names::{JobName, RunId};
-use crate::domain::schedule::schedule_form::Schedule;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
-use crate::engine::planning::instances;
-use crate::engine::planning::planting::{Applied, Request};
-use crate::store::{Existing, JobRecord, Rev, Store};
+use schedd::engine::planning::instances;
+use schedd::engine::planning::planting::{Applied, Request};
+use schedd_core::config::NamedJob;
+use schedd_schedule::names::{JobName, RunId};
+use schedd_schedule::schedule_form::Schedule;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
+use schedd_store::{Existing, JobRecord, Rev, Store};
 
 /// Adds one job given by flags, or the jobs on standard input. Returns the exit code.
 pub(crate) async fn add(

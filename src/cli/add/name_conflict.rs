@@ -4,12 +4,12 @@
 use crate::cli::failure::CliFailure;
 use crate::cli::jobs::target::{declared_in, no_such_job};
 use crate::cli::render::key_change;
-use crate::config;
-use crate::config::{KeyChange, NamedJob};
-use crate::domain::name::names::JobName;
-use crate::domain::time::duration::format_duration;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::store::{JobRecord, Rev, SourceKind, Store};
+use schedd_core::config;
+use schedd_core::config::{KeyChange, NamedJob};
+use schedd_schedule::names::JobName;
+use schedd_schedule::time::duration::format_duration;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{JobRecord, Rev, SourceKind, Store};
 
 /// The maximum number of differing keys that are shown.
 const SHOWN_KEYS: usize = 3;
@@ -90,7 +90,7 @@ pub(super) fn done_already(name: &JobName, at: UnixMillis) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::time::zone::Zone;
+    use schedd_schedule::time::zone::Zone;
 
     #[test]
     fn a_difference_names_the_keys_and_both_values() {

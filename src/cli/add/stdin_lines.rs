@@ -28,11 +28,11 @@ use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::render::{Console, JsonArray, rfc3339};
 use crate::cli::state::node_presence::warn_if_none_runs;
-use crate::config::NamedJob;
-use crate::domain::name::names::RunId;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
-use crate::store::Store;
+use schedd_core::config::NamedJob;
+use schedd_schedule::names::RunId;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
+use schedd_store::Store;
 
 /// The number of batches written to Redis at the same time. Redis then works on a batch while the
 /// next batch is prepared.

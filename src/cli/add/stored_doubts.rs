@@ -6,9 +6,9 @@ use super::add_warnings::{stranger_words, strangers};
 use super::line_adder::AddedLines;
 use crate::cli::failure::CliFailure;
 use crate::cli::state::node_presence::serving;
-use crate::domain::name::names::JobName;
-use crate::domain::queue::lane_serving::Unserved;
-use crate::store::Store;
+use schedd_core::domain::queue::lane_serving::Unserved;
+use schedd_schedule::names::JobName;
+use schedd_store::Store;
 
 /// The maximum number of distinct names in `not_while` that are looked up for one batch of lines.
 const OTHERS: usize = 1_000;

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cli::failure::CliFailure;
-use crate::config::NamedJob;
-use crate::domain::name::names::{GroupName, JobName, QueueName};
-use crate::domain::queue::group_rules::GroupSettings;
-use crate::store::Store;
+use schedd_core::config::NamedJob;
+use schedd_core::domain::queue::group_rules::GroupSettings;
+use schedd_schedule::names::{GroupName, JobName, QueueName};
+use schedd_store::Store;
 
 /// The declared queues and groups, as read from Redis.
 pub(super) struct Pools {

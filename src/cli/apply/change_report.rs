@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use crate::cli::render::{Colour, Console, key_change, one_line};
-use crate::config::KeyChange;
-use crate::domain::name::job_source::SourceName;
-use crate::engine::planning::file_change::{
+use schedd::engine::planning::file_change::{
     AppliedChange, ApplyState, Comparison, JobStanding, LastChange, PlannedChange, Prune,
     SectionStanding,
 };
-use crate::store::Section;
+use schedd_core::config::KeyChange;
+use schedd_core::domain::name::job_source::SourceName;
+use schedd_store::Section;
 
 /// Prints the differences between the jobs file and the live jobs: a line for each job that
 /// differs, and one more line for each further key that differs.

@@ -14,17 +14,17 @@ use super::failure::CliFailure;
 use super::global::Global;
 use super::render::{Console, one_line};
 use crate::cli::local_zone::local_zone;
-use crate::config;
-use crate::config::{
-    Config, DaemonConfig, FilePlace, HistoryConfig, OutputConfig, Rendering, ServingConfig,
-};
-use crate::domain::name::job_source::SourceName;
-use crate::domain::name::names::NodeName;
-use crate::engine::planning::file_change;
-use crate::engine::planning::file_change::{
+use schedd::engine::planning::file_change;
+use schedd::engine::planning::file_change::{
     AppliedChange, Comparison, LastChange, PlannedChange, Prune, sections_of,
 };
-use crate::store::Store;
+use schedd_core::config;
+use schedd_core::config::{
+    Config, DaemonConfig, FilePlace, HistoryConfig, OutputConfig, Rendering, ServingConfig,
+};
+use schedd_core::domain::name::job_source::SourceName;
+use schedd_schedule::names::NodeName;
+use schedd_store::Store;
 
 const DIFF_EXAMPLES: &str = "\
 Examples:

@@ -6,9 +6,9 @@ use crate::cli::jobs::target::no_such_run;
 use crate::cli::local_zone::local_zone;
 use crate::cli::render::shown;
 use crate::cli::shell::completion;
-use crate::domain::name::names::RunId;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::store::Store;
+use schedd_schedule::names::RunId;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::Store;
 
 /// The arguments that name or select dead letters.
 #[derive(Debug, clap::Args)]

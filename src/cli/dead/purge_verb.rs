@@ -12,10 +12,10 @@ use crate::cli::global::Global;
 use crate::cli::render::Console;
 use crate::cli::runs::run_filter::{RunFilter, RunReader};
 use crate::cli::shell::completion;
-use crate::domain::name::names::RunId;
-use crate::domain::run::run_state::RunState;
-use crate::domain::time::duration::parse_duration;
-use crate::store::Letters;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::RunId;
+use schedd_schedule::time::duration::parse_duration;
+use schedd_store::Letters;
 
 const EXAMPLES: &str = "\
 Examples:

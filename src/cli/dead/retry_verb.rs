@@ -13,9 +13,9 @@ use crate::cli::jobs::target::no_such_run;
 use crate::cli::render::{Console, Outcomes};
 use crate::cli::runs::rerun::is_over_one_shot;
 use crate::cli::runs::run_filter::{RunFilter, RunReader};
-use crate::domain::name::names::RunId;
-use crate::engine::planning::retry_order;
-use crate::store::{Letters, RetryReply, Store};
+use schedd::engine::planning::retry_order;
+use schedd_schedule::names::RunId;
+use schedd_store::{Letters, RetryReply, Store};
 
 const EXAMPLES: &str = "\
 Examples:

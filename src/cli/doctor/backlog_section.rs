@@ -2,7 +2,7 @@
 
 use crate::cli::failure::CliFailure;
 use crate::cli::queue::standings;
-use crate::store::{CheckLevel, ServerCheck, Store};
+use schedd_store::{CheckLevel, ServerCheck, Store};
 
 /// Returns a warning for each queue that has a backlog by its `warn_depth` or `warn_oldest`.
 /// Returns no lines if a key has the wrong type, because the consistency check reports the key.

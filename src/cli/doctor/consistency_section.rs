@@ -9,13 +9,13 @@ use super::node_sections::counted;
 use super::report::line;
 use crate::cli::render::{Colour, Console, one_line};
 use crate::cli::state::node_presence::is_present;
-use crate::domain::consistency::{FindingSubject, Inconsistency, Mend};
-use crate::domain::name::names::Fence;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::wording::span;
-use crate::engine::maintenance::background_check::{EVERY, UNCHANGED_EVERY};
-use crate::engine::maintenance::full_check::{Examination, Mended};
-use crate::store::{CheckLevel, CheckNote, NodeRecord, ServerCheck, Store};
+use schedd::engine::maintenance::background_check::{EVERY, UNCHANGED_EVERY};
+use schedd::engine::maintenance::full_check::{Examination, Mended};
+use schedd_core::domain::consistency::{FindingSubject, Inconsistency, Mend};
+use schedd_schedule::names::Fence;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::wording::span;
+use schedd_store::{CheckLevel, CheckNote, NodeRecord, ServerCheck, Store};
 
 /// The time since the last background check by any node after which `doctor` warns. Each node
 /// checks a part of the data once an hour, even if nothing changes.

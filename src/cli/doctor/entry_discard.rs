@@ -6,7 +6,7 @@ use super::quarantine_entries::{from, no_entry};
 use crate::cli::confirmation::ask;
 use crate::cli::failure::CliFailure;
 use crate::cli::render::{Console, one_line};
-use crate::store::{Discarded, QuarantineEntry, Store};
+use schedd_store::{Discarded, QuarantineEntry, Store};
 
 /// The argument of `--discard` that means every entry. An entry whose name is `all` is written
 /// `\x61ll`.

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::node_sections::{SHOWN, each_job};
 use crate::cli::state::node_presence::is_present;
-use crate::config;
-use crate::domain::job::process_limits::{LimitKind, listed};
-use crate::domain::name::names::JobName;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::store::{CheckLevel, NodeRecord, ServerCheck, Store, StoreError};
+use schedd_core::config;
+use schedd_core::domain::job::process_limits::{LimitKind, listed};
+use schedd_schedule::names::JobName;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{CheckLevel, NodeRecord, ServerCheck, Store, StoreError};
 
 /// Returns lines about the limits that each present node enforces and the users it allows, with
 /// warnings about jobs that need other limits or users.

@@ -21,9 +21,9 @@ use super::connect::{meant, unusable};
 use super::failure::CliFailure;
 use super::global::Global;
 use super::render::Console;
-use crate::engine::maintenance::full_check;
-use crate::store::{CheckLevel, ServerCheck, StoreError};
 use report::{DoctorReport, check_json};
+use schedd::engine::maintenance::full_check;
+use schedd_store::{CheckLevel, ServerCheck, StoreError};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -9,14 +9,14 @@ use crate::cli::state::data_loss_verb::{gone, gone_words, sum, word};
 use crate::cli::state::groups;
 use crate::cli::state::node_presence::{is_present, serving};
 use crate::cli::state::nodes_verb::{differences, sources as sources_of};
-use crate::config;
-use crate::domain::job::definition_text::definition_hash;
-use crate::domain::name::names::{JobName, QueueName};
-use crate::domain::queue::lane::Lane;
-use crate::domain::queue::lane_serving::Unserved;
-use crate::domain::run::node_event::{NodeEventKind, step_text};
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::store::{
+use schedd_core::config;
+use schedd_core::domain::job::definition_text::definition_hash;
+use schedd_core::domain::queue::lane::Lane;
+use schedd_core::domain::queue::lane_serving::Unserved;
+use schedd_core::domain::run::node_event::{NodeEventKind, step_text};
+use schedd_schedule::names::{JobName, QueueName};
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{
     CheckLevel, JobRecord, NodeEvents, NodeRecord, Section, ServerCheck, Store, StoreError,
 };
 

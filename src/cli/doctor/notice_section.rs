@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::node_sections::{RECENT, SHOWN, counted};
 use crate::cli::render::facts_in_words;
-use crate::domain::name::names::JobName;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::store::{CheckLevel, FailedNotice, RunRecord, ServerCheck, Store, StoreError};
+use schedd_schedule::names::JobName;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{CheckLevel, FailedNotice, RunRecord, ServerCheck, Store, StoreError};
 
 /// Returns a line for each of the first [`SHOWN`] jobs with failed notices, and notes about notices
 /// that will be retried. A line about a failed notice is a warning for the time [`RECENT`] after

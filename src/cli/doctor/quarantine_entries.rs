@@ -6,8 +6,8 @@ use super::report::line;
 use crate::cli::failure::CliFailure;
 use crate::cli::jobs::target::Target;
 use crate::cli::render::Console;
-use crate::engine::Definition;
-use crate::store::{
+use schedd::engine::Definition;
+use schedd_store::{
     CheckLevel, Discarded, EntryKind, PutBackReply, QuarantineEntry, ServerCheck, SetAside, Store,
     StoreError,
 };
@@ -173,7 +173,7 @@ pub(super) async fn set_aside(
                 // A record without a state is read as `None`.
                 Ok(None) => "the record has no state".to_owned(),
                 Ok(Some(record))
-                    if record.state == crate::domain::run::run_state::RunState::Running
+                    if record.state == schedd_core::domain::run::run_state::RunState::Running
                         && record.fence.is_none() =>
                 {
                     "the record has the state running but no fence".to_owned()

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::cli::render::{Colour, Console, one_line};
-use crate::store::{CheckLevel, ServerCheck};
+use schedd_store::{CheckLevel, ServerCheck};
 
 /// The width in characters of the column with the check's name.
 const WIDTH: usize = 14;

@@ -13,7 +13,7 @@ use crate::cli::failure::CliFailure;
 use crate::cli::list::{Wanted, belongs};
 use crate::cli::render::view_jobs;
 use crate::cli::verbs::Verb;
-use crate::store::{IndexCursor, JobIndex, Store};
+use schedd_store::{IndexCursor, JobIndex, Store};
 
 /// The number of jobs that are read for one page if filters select some of them.
 const READ: usize = 500;

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use crate::store::IndexCursor;
+use schedd_store::IndexCursor;
 
 /// Returns the text of a cursor: the word of its index, and the place there.
 pub(crate) fn write_cursor(index: &str, at: &IndexCursor) -> String {

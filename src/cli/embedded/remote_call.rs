@@ -11,7 +11,7 @@ use crate::cli::global::Global;
 use crate::cli::local_zone::run_in_zone;
 use crate::cli::render::Console;
 use crate::cli::verbs::{CliArgs, Verb, dispatch};
-use crate::store::Store;
+use schedd_store::Store;
 
 /// Returns the paths of the jobs files that a verb reads, as its words have them.
 pub(crate) fn files_of(verb: &Verb) -> Vec<String> {

@@ -14,9 +14,9 @@ use crate::cli::runs::open_runs::{open_run_ids, running_run_ids};
 use crate::cli::runs::run_filter::RunFilter;
 use crate::cli::runs::tagged_jobs::TaggedJobs;
 use crate::cli::verbs::Verb;
-use crate::domain::name::names::RunId;
-use crate::domain::run::run_state::RunState;
-use crate::store::{IndexCursor, Letters, RunNotices, RunRecord, Store};
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::RunId;
+use schedd_store::{IndexCursor, Letters, RunNotices, RunRecord, Store};
 
 /// The number of runs that are read for one page if filters select some of them.
 const READ: usize = 500;

@@ -8,7 +8,7 @@ use crate::cli::failure::CliFailure;
 use crate::cli::render::Console;
 use crate::cli::usage::usage_line;
 use crate::cli::verbs::{CliArgs, dispatch};
-use crate::store::Store;
+use schedd_store::Store;
 
 /// The result of a verb.
 #[derive(Debug)]

@@ -14,8 +14,8 @@ use super::next::zone_of;
 use super::render::{Console, rfc3339};
 use super::runs::past_time::parse_past_or_skipped;
 use crate::cli::local_zone::local_zone;
-use crate::domain::explain::{Facts, Subject, judge};
-use crate::engine::explanation::{Ask, gather};
+use schedd::engine::explanation::{Ask, gather};
+use schedd_core::domain::explain::{Facts, Subject, judge};
 
 pub(crate) use view::audit_documents;
 

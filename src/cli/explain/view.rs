@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use crate::cli::render::{Console, one_line, rfc3339, shown};
-use crate::domain::explain::{
+use schedd_core::domain::explain::{
     AttemptFacts, Facts, Finding, Loss, NodeFacts, Part, RunFacts, Source, Subject,
 };
-use crate::domain::job::audit_entry::AuditEntry;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
+use schedd_core::domain::job::audit_entry::AuditEntry;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
 
 /// Returns the label before the sentences of one part of an explanation.
 fn word(part: Part) -> &'static str {

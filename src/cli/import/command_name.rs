@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::domain::name::names::JobName;
+use schedd_schedule::names::JobName;
 
 /// Shell words that say nothing about the purpose of a line, so no job is named after them.
 const GUARDS: &str = "[ [[ ! test cd command sleep true false : export set umask . source if while for case fi done esac";

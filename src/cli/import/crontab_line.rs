@@ -5,7 +5,7 @@ use std::fmt;
 use super::crontab_field::{CrontabField, FIELDS};
 use super::crontab_setting::read_setting;
 use super::stdin_split::{CommandParts, split_at_percent};
-use crate::domain::job::env_file::is_variable_name;
+use schedd_core::domain::job::env_file::is_variable_name;
 
 /// A parsed line.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use super::crontab_line::UserColumn;
 use crate::cli::failure::CliFailure;
-use crate::domain::job::process_rules::is_account_name;
+use schedd_core::domain::job::process_rules::is_account_name;
 
 /// The places of the crontabs of users, on Debian and elsewhere.
 const SPOOLS: [&str; 2] = ["/var/spool/cron/crontabs", "/var/spool/cron"];

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 
 use super::crontab_line::CrontabEntry;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
 
 /// The smallest clock change, in minutes, that is a correction of the clock.
 const CORRECTION: i64 = 180;

@@ -7,7 +7,7 @@ use super::command_name::GivenNames;
 use super::crontab_line::{CrontabLine, LinePlace, read_line};
 use super::crontab_source::CrontabText;
 use super::imported_job::{CrontabSettings, ImportedJob};
-use crate::domain::time::zone::Zone;
+use schedd_schedule::time::zone::Zone;
 
 /// A part of the written jobs file.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::imported_crontab::{FilePart, ImportedCrontab};
 use super::imported_job::ImportedJob;
 use super::toml_text::toml_comment;
-use crate::domain::name::names::NodeName;
+use schedd_schedule::names::NodeName;
 
 /// The rules of cron that are not the rules of schedd, each with the reason why it is written.
 const RULES: [(&str, &str, &str); 4] = [

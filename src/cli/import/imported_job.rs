@@ -4,10 +4,10 @@ use super::crontab_line::{CrontabEntry, LinePlace};
 use super::crontab_source::CrontabText;
 use super::mail_notice::MailNotice;
 use super::toml_text::toml_text;
-use crate::config;
-use crate::domain::job::env_file::is_variable_name;
-use crate::domain::name::names::JobName;
-use crate::domain::time::zone::{Zone, ZoneName};
+use schedd_core::config;
+use schedd_core::domain::job::env_file::is_variable_name;
+use schedd_schedule::names::JobName;
+use schedd_schedule::time::zone::{Zone, ZoneName};
 
 /// A job made from a line of a crontab.
 #[derive(Debug)]

@@ -34,10 +34,10 @@ use super::failure::CliFailure;
 use super::next::own_now;
 use super::render::Console;
 use crate::cli::local_zone::local_zone;
-use crate::domain::name::names::{IdError, NodeName};
 use crontab_line::UserColumn;
 use crontab_source::CrontabText;
 use imported_crontab::ImportedCrontab;
+use schedd_schedule::names::{IdError, NodeName};
 use schedule_proof::{ComparedJob, compare};
 
 pub(crate) const IMPORT_HELP: &str = "\

@@ -8,12 +8,13 @@ use super::imported_job::ImportedJob;
 use crate::cli::failure::CliFailure;
 use crate::cli::local_zone::local_zone;
 use crate::cli::render::rfc3339;
-use crate::config::{self, Rendering};
-use crate::domain::name::names::JobName;
-use crate::domain::schedule::schedule_form::Schedule;
-use crate::domain::schedule::timetable::Timetable;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
+use schedd_core::config;
+use schedd_core::config::Rendering;
+use schedd_schedule::names::JobName;
+use schedd_schedule::schedule_form::Schedule;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
+use schedd_schedule::timetable::Timetable;
 
 /// The result of the comparison for one job.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Texts as values of TOML, in the quotes that need the fewest escapes.
 
-use crate::config;
+use schedd_core::config;
 
 /// Returns a text as a value of TOML on a single line.
 pub(super) fn toml_text(text: &str) -> String {

@@ -12,16 +12,16 @@ use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::local_zone::local_zone;
 use crate::cli::render::{Console, one_line, rfc3339};
-use crate::config;
-use crate::config::{Config, FilePlace, Rendering};
-use crate::domain::job::job_spec::JobSpec;
-use crate::domain::job::process_rules::RunAs;
-use crate::domain::name::names::JobName;
-use crate::domain::schedule::schedule_form::Schedule;
-use crate::domain::schedule::timetable::Timetable;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
 use crate::secrets;
+use schedd_core::config;
+use schedd_core::config::{Config, FilePlace, Rendering};
+use schedd_core::domain::job::job_spec::JobSpec;
+use schedd_core::domain::job::process_rules::RunAs;
+use schedd_schedule::names::JobName;
+use schedd_schedule::schedule_form::Schedule;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
+use schedd_schedule::timetable::Timetable;
 
 /// The exit code for a jobs file that cannot be used.
 const BAD_FILE: u8 = 78;

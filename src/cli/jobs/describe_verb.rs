@@ -8,10 +8,10 @@ use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::next::{is_calendar, job_named, schedule_of, zone_of};
 use crate::cli::render::Console;
-use crate::domain::name::names::JobName;
-use crate::domain::schedule::describe::{PhraseOf, in_words, shape_in_words};
-use crate::domain::schedule::schedule_modifiers::Shape;
-use crate::domain::time::zone::Zone;
+use schedd_schedule::describe::{PhraseOf, in_words, shape_in_words};
+use schedd_schedule::names::JobName;
+use schedd_schedule::schedule_modifiers::Shape;
+use schedd_schedule::time::zone::Zone;
 
 const DESCRIBE_EXAMPLES: &str = "\
 Examples:

@@ -14,16 +14,16 @@ use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::render::Console;
-use crate::config;
-use crate::config::TableForm;
-use crate::domain::job::job_spec::JobSpec;
-use crate::domain::name::names::{GroupName, JobName, QueueName};
-use crate::domain::queue::queue_rules::QueueSettings;
-use crate::domain::schedule::schedule_form::Schedule;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::ZoneName;
-use crate::engine::Definition;
-use crate::store::{JobRecord, SourceKind, Store};
+use schedd::engine::Definition;
+use schedd_core::config;
+use schedd_core::config::TableForm;
+use schedd_core::domain::job::job_spec::JobSpec;
+use schedd_core::domain::queue::queue_rules::QueueSettings;
+use schedd_schedule::names::{GroupName, JobName, QueueName};
+use schedd_schedule::schedule_form::Schedule;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::ZoneName;
+use schedd_store::{JobRecord, SourceKind, Store};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -95,7 +95,7 @@ pub(crate) async fn export(
     for missing in
         wanted.into_iter().filter(|name| !groups.contains_key(*name)).cloned().collect::<Vec<_>>()
     {
-        groups.insert(missing, crate::domain::queue::group_rules::GroupSettings::Exclusive);
+        groups.insert(missing, schedd_core::domain::queue::group_rules::GroupSettings::Exclusive);
     }
     if console.is_json() {
         let tables = |tables: Vec<(String, Map<String, Value>)>| {

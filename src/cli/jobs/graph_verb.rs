@@ -11,10 +11,10 @@ use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::render::Console;
-use crate::domain::name::names::JobName;
-use crate::domain::schedule::chain::chain_graph::ChainGraph;
-use crate::engine::Definition;
-use crate::store::{JobRecord, Store};
+use schedd::engine::Definition;
+use schedd_schedule::chain::chain_graph::ChainGraph;
+use schedd_schedule::names::JobName;
+use schedd_store::{JobRecord, Store};
 
 /// The most jobs read in one call.
 const BATCH: usize = 200;

@@ -1,9 +1,9 @@
 //! The names under which Redis stores the runs of a job.
 
 use crate::cli::failure::CliFailure;
-use crate::domain::name::names::JobName;
-use crate::domain::queue::lane::Lane;
-use crate::store::{JobRecord, Store};
+use schedd_core::domain::queue::lane::Lane;
+use schedd_schedule::names::JobName;
+use schedd_store::{JobRecord, Store};
 
 /// Returns true for a job with an instance on each node.
 pub(crate) fn has_instances(record: &JobRecord) -> bool {

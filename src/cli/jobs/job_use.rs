@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 use crate::cli::failure::CliFailure;
 use crate::cli::render::{percentile, size_words, span, spread_json, waited};
 use crate::cli::runs::open_runs::ended_runs;
-use crate::domain::name::names::JobName;
-use crate::domain::run::resource_use::ResourceUse;
-use crate::store::{RunRecord, Store};
+use schedd_core::domain::run::resource_use::ResourceUse;
+use schedd_schedule::names::JobName;
+use schedd_store::{RunRecord, Store};
 
 /// The number of the last ended runs of a job from which the percentiles are calculated.
 const SAMPLED: usize = 1_000;

@@ -6,11 +6,11 @@ use serde_json::{Map, Value, json};
 use crate::cli::failure::CliFailure;
 use crate::cli::local_zone::local_zone;
 use crate::cli::render::{JobView, Relative, facts_in_words, rfc3339, shown};
-use crate::domain::job::notice::{Deadline, NoticeKind, notice_id};
-use crate::domain::name::names::{JobName, RunId};
-use crate::domain::time::zone::Zone;
-use crate::engine::said_now;
-use crate::store::{FailedNotice, RunRecord, Store};
+use schedd::engine::said_now;
+use schedd_core::domain::job::notice::{Deadline, NoticeKind, notice_id};
+use schedd_schedule::names::{JobName, RunId};
+use schedd_schedule::time::zone::Zone;
+use schedd_store::{FailedNotice, RunRecord, Store};
 
 /// The notices about runs of one job that were not delivered.
 pub(crate) struct OfJob {

@@ -12,10 +12,10 @@ use crate::cli::global::Global;
 use crate::cli::local_zone::local_zone;
 use crate::cli::render::{Console, Outcomes, rfc3339, shown, zone_of_job};
 use crate::cli::shell::completion;
-use crate::domain::name::names::JobName;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::engine::planning::job_operations;
-use crate::store::{PauseReply, ResumeReply, Store};
+use schedd::engine::planning::job_operations;
+use schedd_schedule::names::JobName;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{PauseReply, ResumeReply, Store};
 
 const SWITCH_EXAMPLES: &str = "\
 Examples:

@@ -11,9 +11,9 @@ use crate::cli::failure::CliFailure;
 use crate::cli::runs::id_part::IdPart;
 use crate::cli::runs::open_runs::{ended_runs, open_runs};
 use crate::cli::runs::short_ids::RUNS_COMPARED;
-use crate::domain::name::names::{JobName, RunId};
-use crate::domain::run::run_state::RunState;
-use crate::store::Store;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::{JobName, RunId};
+use schedd_store::Store;
 
 /// The number of digits of a complete due time in milliseconds, from the year 2001 to 2286.
 const COMPLETE: usize = 13;

@@ -24,20 +24,20 @@ use crate::cli::render::{
 use crate::cli::runs::open_runs::{ended_runs, open_runs};
 use crate::cli::runs::short_ids::ShortIds;
 use crate::cli::shell::completion;
-use crate::domain::name::job_source::SourceName;
-use crate::domain::name::names::{JobName, RunId, RunKind};
-use crate::domain::queue::gate::Gate;
-use crate::domain::run::run_state::RunState;
-use crate::domain::schedule::chain::chain_end::ParentEnd;
-use crate::domain::schedule::clock_notes::clock_notes;
-use crate::domain::schedule::schedule_form::Schedule;
-use crate::domain::schedule::timetable::{Timetable, skipped_count};
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::wording::span;
-use crate::domain::time::zone::Zone;
-use crate::engine::Definition;
-use crate::engine::explanation::shut;
-use crate::store::{REFUSED, RunRecord, Store};
+use schedd::engine::Definition;
+use schedd::engine::explanation::shut;
+use schedd_core::domain::name::job_source::SourceName;
+use schedd_core::domain::queue::gate::Gate;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::chain::chain_end::ParentEnd;
+use schedd_schedule::clock_notes::clock_notes;
+use schedd_schedule::names::{JobName, RunId, RunKind};
+use schedd_schedule::schedule_form::Schedule;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::wording::span;
+use schedd_schedule::time::zone::Zone;
+use schedd_schedule::timetable::{Timetable, skipped_count};
+use schedd_store::{REFUSED, RunRecord, Store};
 
 /// The number of future times shown for a job.
 const UPCOMING: usize = 3;

@@ -9,12 +9,12 @@ use crate::cli::failure::CliFailure;
 use crate::cli::local_zone::local_zone;
 use crate::cli::runs::id_part::IdPart;
 use crate::cli::runs::short_ids::RUNS_COMPARED;
-use crate::domain::name::job_source::SourceName;
-use crate::domain::name::names::{JobName, RunId};
-use crate::domain::run::run_state::RunState;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::engine::Definition;
-use crate::store::{JobRecord, RunRecord, Store};
+use schedd::engine::Definition;
+use schedd_core::domain::name::job_source::SourceName;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::{JobName, RunId};
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{JobRecord, RunRecord, Store};
 
 /// The maximum number of names compared to find the nearest names.
 const NAMES_COMPARED: usize = 2_000;
@@ -72,9 +72,8 @@ pub(crate) fn only_run_asked(text: &str) -> Option<JobName> {
 
 /// Parses the name of a job.
 pub(crate) fn job_name(text: &str) -> Result<JobName, CliFailure> {
-    text.parse().map_err(|error: crate::domain::name::names::IdError| {
-        CliFailure::Invalid(error.to_string())
-    })
+    text.parse()
+        .map_err(|error: schedd_schedule::names::IdError| CliFailure::Invalid(error.to_string()))
 }
 
 /// Reads the record of a job, even if the job is over.

@@ -7,9 +7,9 @@ use crate::cli::local_zone::local_zone;
 use crate::cli::render::{
     Cell, Colour, Console, Detail, JobView, JsonArray, Relative, RunView, Table, shown_in, span,
 };
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
-use crate::store::{RunRecord, Store};
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
+use schedd_store::{RunRecord, Store};
 
 /// The result of printing a list.
 pub(super) struct Printed {

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 
 use crate::cli::render::JobState;
 use crate::cli::shell::completion;
-use crate::domain::name::tag_filter::TagFilter;
+use schedd_core::domain::name::tag_filter::TagFilter;
 
 /// The kind of source a job comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use super::list_flags::{ListArgs, ListSource};
 use crate::cli::failure::CliFailure;
 use crate::cli::render::{Console, JobState, JobView, running_jobs, view_jobs};
-use crate::domain::name::name_pattern::NamePattern;
-use crate::domain::name::names::{JobName, QueueName};
-use crate::domain::name::tag_filter::TagFilter;
-use crate::store::{JobIndex, JobRecord, SourceKind, Store};
+use schedd_core::domain::name::name_pattern::NamePattern;
+use schedd_core::domain::name::tag_filter::TagFilter;
+use schedd_schedule::names::{JobName, QueueName};
+use schedd_store::{JobIndex, JobRecord, SourceKind, Store};
 
 /// The number of jobs read in one call.
 const PAGE: usize = 500;

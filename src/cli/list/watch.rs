@@ -25,8 +25,8 @@ use crate::cli::local_zone::local_zone;
 use crate::cli::render::{Colour, Console, shown, span};
 use crate::cli::runs::run_poller::RunPoller;
 use crate::cli::state::node_presence::warn_if_none_runs;
-use crate::domain::time::duration::parse_duration;
-use crate::store::Store;
+use schedd_schedule::time::duration::parse_duration;
+use schedd_store::Store;
 
 /// The shortest allowed interval between two tables.
 const SHORTEST: Duration = Duration::from_millis(500);

@@ -23,10 +23,10 @@ use crate::cli::render::{Console, Zones, facts_in_words, shown, view_runs};
 use crate::cli::runs::open_runs::{ended_runs, open_runs};
 use crate::cli::runs::run_poller::{PolledRun, RunPoller};
 use crate::cli::runs::run_verb::{INTERRUPTED, ending};
-use crate::domain::name::names::{Fence, JobName, RunId};
-use crate::domain::run::run_state::RunState;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::store::{JobRecord, RunRecord, Store};
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::{Fence, JobName, RunId};
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{JobRecord, RunRecord, Store};
 
 /// The time between two reads from Redis.
 const PAUSE: Duration = Duration::from_millis(500);

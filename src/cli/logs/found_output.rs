@@ -3,9 +3,9 @@
 use crate::cli::failure::CliFailure;
 use crate::cli::jobs::target::{find_run, no_such_job};
 use crate::cli::runs::open_runs::{ended_runs, open_runs};
-use crate::domain::name::names::{JobName, RunId};
-use crate::domain::run::run_state::RunState;
-use crate::store::{KeptOutput, RunRecord, Store};
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::{JobName, RunId};
+use schedd_store::{KeptOutput, RunRecord, Store};
 
 /// The number of a job's newest ended runs that are searched for output.
 const RUNS_LOOKED_AT: usize = 200;

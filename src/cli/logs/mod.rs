@@ -19,11 +19,11 @@ use super::jobs::run_name::TargetName;
 use super::jobs::target::Target;
 use super::render::{Console, safe_text};
 use super::shell::completion;
-use crate::domain::name::names::RunId;
-use crate::domain::run::run_state::RunState;
-use crate::store::KeptOutput;
 use found_output::{FoundOutput, of_job, of_run};
 use output_writer::Escaping;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::RunId;
+use schedd_store::KeptOutput;
 
 const LOGS_EXAMPLES: &str = "\
 Examples:

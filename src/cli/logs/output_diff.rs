@@ -4,7 +4,7 @@
 //! Invariant: each byte of the output is returned once or counted as missed, in the order of
 //! writing.
 
-use crate::store::{OutputMark, OutputSoFar, OutputStream};
+use schedd_store::{OutputMark, OutputSoFar, OutputStream};
 
 /// The progress in reading an output: the position up to which the output was read.
 #[derive(Debug, Default)]

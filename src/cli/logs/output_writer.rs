@@ -7,9 +7,9 @@
 use serde_json::json;
 
 use crate::cli::render::{Console, safe_text};
-use crate::domain::name::names::RunId;
-use crate::domain::run::run_state::RunState;
-use crate::store::OutputStream;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::RunId;
+use schedd_store::OutputStream;
 
 /// The rule by which control characters in the output are escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

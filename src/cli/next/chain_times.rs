@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::cli::failure::CliFailure;
-use crate::config::StoredJob;
-use crate::domain::name::names::JobName;
-use crate::domain::schedule::chain::chain_graph::ChainGraph;
-use crate::store::Store;
+use schedd_core::config::StoredJob;
+use schedd_schedule::chain::chain_graph::ChainGraph;
+use schedd_schedule::names::JobName;
+use schedd_store::Store;
 
 /// The remark at the times of a job with parents.
 pub(super) const OF_ROOT: &str = "time of the job at the top of the chain";

@@ -8,11 +8,11 @@ use super::planned_times::Planned;
 use crate::cli::render::{
     Cell, Console, JsonArray, Relative, Table, rfc3339, shown, shown_elsewhere,
 };
-use crate::domain::name::names::JobName;
-use crate::domain::schedule::clock_notes::clock_notes;
-use crate::domain::schedule::timetable::Timetable;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
+use schedd_schedule::clock_notes::clock_notes;
+use schedd_schedule::names::JobName;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
+use schedd_schedule::timetable::Timetable;
 
 /// The number of rows that are formatted and written together.
 const PAGE: usize = 500;

@@ -1,7 +1,7 @@
 //! A timetable whose next times are printed.
 
-use crate::domain::name::names::JobName;
-use crate::domain::schedule::timetable::Timetable;
+use schedd_schedule::names::JobName;
+use schedd_schedule::timetable::Timetable;
 
 /// A timetable whose next times are printed, with the job to which the timetable belongs.
 pub(super) struct Planned {

@@ -9,10 +9,10 @@ use crate::cli::jobs::pause_resume::not_defined;
 use crate::cli::jobs::target::{definition_of, find_job, job_name};
 use crate::cli::local_zone::local_zone;
 use crate::cli::render::{Console, rfc3339, shown};
-use crate::domain::name::names::JobName;
-use crate::domain::time::zone::Zone;
-use crate::engine::planning::next_time;
-use crate::store::{NextReply, Store};
+use schedd::engine::planning::next_time;
+use schedd_schedule::names::JobName;
+use schedd_schedule::time::zone::Zone;
+use schedd_store::{NextReply, Store};
 
 /// Sets the time before which the next run of `job` does not start. A local time is a time in
 /// `zone`, else in the zone of this host. JSON has the time in `zone`, else in the zone of the job.

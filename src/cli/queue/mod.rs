@@ -15,9 +15,9 @@ use super::failure::CliFailure;
 use super::global::Global;
 use super::render::Console;
 use super::shell::completion;
-use crate::config;
-use crate::domain::name::names::QueueName;
-use crate::store::{QueueReply, QueueSwitch, Store};
+use schedd_core::config;
+use schedd_schedule::names::QueueName;
+use schedd_store::{QueueReply, QueueSwitch, Store};
 
 pub(crate) const QUEUE_HELP: &str = "\
 Examples:
@@ -175,9 +175,8 @@ async fn switch(
 }
 
 fn queue_name(text: &str) -> Result<QueueName, CliFailure> {
-    text.parse().map_err(|error: crate::domain::name::names::IdError| {
-        CliFailure::Invalid(error.to_string())
-    })
+    text.parse()
+        .map_err(|error: schedd_schedule::names::IdError| CliFailure::Invalid(error.to_string()))
 }
 
 /// Returns the failure for a queue that no file declares. The message includes the nearest name.

@@ -12,13 +12,13 @@ use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::render::{Cell, Colour, Console, Table, percentile, span, spread_json};
 use crate::cli::state::node_presence::{is_present, serving};
-use crate::domain::name::names::{JobName, Label, QueueName};
-use crate::domain::name::tag_filter::TagFilter;
-use crate::domain::queue::lane::Lane;
-use crate::domain::queue::lane_serving::{Serving, Unserved};
-use crate::domain::queue::queue_rules::Share;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::store::{LaneAsk, LanePoll, NodeRecord, QueueDepth, QueueRecord, RunTimes, Store};
+use schedd_core::domain::name::tag_filter::TagFilter;
+use schedd_core::domain::queue::lane::Lane;
+use schedd_core::domain::queue::lane_serving::{Serving, Unserved};
+use schedd_core::domain::queue::queue_rules::Share;
+use schedd_schedule::names::{JobName, Label, QueueName};
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{LaneAsk, LanePoll, NodeRecord, QueueDepth, QueueRecord, RunTimes, Store};
 
 /// The number of the last ended runs of all queues from which waiting and run times are calculated.
 const SAMPLED: usize = 1_000;
@@ -331,7 +331,7 @@ impl View {
             "capacity": self.capacity(),
             "utilisation": self.utilisation(),
             "rate": settings.rate.map(|rate| rate.to_string()),
-            "burst": settings.rate.map(crate::domain::queue::rate::Rate::burst),
+            "burst": settings.rate.map(schedd_core::domain::queue::rate::Rate::burst),
             "weight": weight,
             "strict": settings.share == Share::Strict,
             "warn_depth": settings.backlog.depth,

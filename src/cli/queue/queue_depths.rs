@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cli::failure::CliFailure;
-use crate::domain::name::names::QueueName;
-use crate::domain::queue::lane::Lane;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::store::{QueueDepth, Store};
+use schedd_core::domain::queue::lane::Lane;
+use schedd_schedule::names::QueueName;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{QueueDepth, Store};
 
 /// Returns the names of all queues, and all lanes, the most urgent lane of a queue first.
 pub(super) async fn queues_and_lanes(

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cli::failure::CliFailure;
 use crate::cli::runs::tagged_jobs::has_tags;
-use crate::domain::name::names::{JobName, QueueName, RunId};
-use crate::domain::name::tag_filter::TagFilter;
-use crate::domain::queue::lane::Lane;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::store::{QueueDepth, Store};
+use schedd_core::domain::name::tag_filter::TagFilter;
+use schedd_core::domain::queue::lane::Lane;
+use schedd_schedule::names::{JobName, QueueName, RunId};
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{QueueDepth, Store};
 
 /// The number of jobs, or of entries of a due set, read in one call.
 const PAGE: usize = 1_000;

@@ -14,8 +14,8 @@ use super::failure::CliFailure;
 use super::render::Console;
 use super::top::{TopSource, show_screen};
 use super::verbs::{CliArgs, Verb};
-use crate::config;
 use api_client::ApiClient;
+use schedd_core::config;
 
 /// Returns the address of the API that the flags or the environment name, if the verb goes there.
 pub(crate) fn address_for(args: &CliArgs) -> Option<String> {

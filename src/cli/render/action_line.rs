@@ -1,7 +1,7 @@
 //! The action of a job as text on one line.
 
-use crate::domain::job::job_spec::Action;
-use crate::domain::job::process_rules::ProcessRules;
+use schedd_core::domain::job::job_spec::Action;
+use schedd_core::domain::job::process_rules::ProcessRules;
 
 /// Returns the job's action as text on one line.
 pub(crate) fn action_line(action: &Action, rules: &ProcessRules) -> String {

@@ -9,12 +9,12 @@ use super::console::{Colour, Console};
 use super::resource_lines::resources_json;
 use super::table::{Cell, Table};
 use super::time_words::{in_words, rfc3339, shown};
-use crate::domain::name::names::Fence;
-use crate::domain::run::resource_use::ResourceUse;
-use crate::domain::run::run_state::RunState;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
-use crate::store::{PastAttempt, RunRecord};
+use schedd_core::domain::run::resource_use::ResourceUse;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::Fence;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
+use schedd_store::{PastAttempt, RunRecord};
 
 /// Returns the time at which the first attempt of the run started, or `None` if no attempt started.
 pub(super) fn first_start(run: &RunRecord) -> Option<UnixMillis> {

@@ -15,8 +15,8 @@ use super::time_words::Detail;
 use crate::cli::embedded::output_pieces::{OutputForm, PieceSender, VerbStream};
 use crate::cli::failure::{CliFailure, error_json};
 use crate::cli::global::Global;
-use crate::domain::name::names::RunId;
-use crate::domain::time::zone::Zone;
+use schedd_schedule::names::RunId;
+use schedd_schedule::time::zone::Zone;
 
 /// The minimum width of a terminal, in columns, on which tables show instants in full.
 const WIDE: u16 = 110;

@@ -8,25 +8,24 @@ use serde_json::Value;
 use super::action_line::action_line;
 use super::lane_words::queue_words;
 use super::notification_lines::reporting_lines;
-use crate::config;
-use crate::domain::job::job_spec::{
-    AskedOn, Backoff, CatchUpMode, Delivery, JobSpec, Overlap, RetryRule,
-};
-use crate::domain::job::node_choice::NodeChoice;
-use crate::domain::job::process_limits::Limits;
-use crate::domain::job::process_rules::ProcessRules;
-use crate::domain::job::unique_rule::Second;
-use crate::domain::name::byte_size::format_size;
-use crate::domain::name::names::JobName;
-use crate::domain::name::names::NodeName;
-use crate::domain::queue::gate::{Gate, PerKey};
-use crate::domain::schedule::clock_changes::{ClockChanges, Fold, Gap};
-use crate::domain::schedule::day_sets::DaySet;
-use crate::domain::schedule::schedule_form::{CronExpr, Schedule};
-use crate::domain::schedule::schedule_modifiers::Shape;
-use crate::domain::time::duration::format_duration;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
+use schedd_core::config;
+use schedd_core::domain::job::job_spec::{AskedOn, Backoff, Delivery, JobSpec, Overlap, RetryRule};
+use schedd_core::domain::job::node_choice::NodeChoice;
+use schedd_core::domain::job::process_limits::Limits;
+use schedd_core::domain::job::process_rules::ProcessRules;
+use schedd_core::domain::job::unique_rule::Second;
+use schedd_core::domain::name::byte_size::format_size;
+use schedd_core::domain::queue::gate::{Gate, PerKey};
+use schedd_schedule::clock_changes::{ClockChanges, Fold, Gap};
+use schedd_schedule::day_sets::DaySet;
+use schedd_schedule::lateness::CatchUpMode;
+use schedd_schedule::names::JobName;
+use schedd_schedule::names::NodeName;
+use schedd_schedule::schedule_form::{CronExpr, Schedule};
+use schedd_schedule::schedule_modifiers::Shape;
+use schedd_schedule::time::duration::format_duration;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
 
 /// Returns the nodes that run the job, in words. Returns `None` if any node may run it.
 fn placement_words(spec: &JobSpec) -> Option<String> {
@@ -369,7 +368,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::domain::job::job_spec::{Action, DoneCheck};
+    use schedd_core::domain::job::job_spec::{Action, DoneCheck};
 
     #[test]
     fn every_rule_is_there_though_the_definition_names_none() {

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use crate::domain::time::wording::steers;
+use schedd_schedule::time::wording::steers;
 
 /// Returns the text on one line. Every control and direction character is escaped, including line
 /// breaks.

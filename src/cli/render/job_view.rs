@@ -12,15 +12,15 @@ use super::time_words::{rfc3339, shown};
 
 use crate::cli::failure::CliFailure;
 use crate::cli::jobs::instance_names::has_instances;
-use crate::domain::name::names::{JobName, NodeName, QueueName, RunId};
-use crate::domain::name::tag_filter::TagFilter;
-use crate::domain::queue::lane::Lane;
-use crate::domain::schedule::describe::{PhraseOf, in_words};
-use crate::domain::schedule::schedule_form::Schedule;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
-use crate::engine::Definition;
-use crate::store::{JobRecord, JobSummary, QueueRecord, RecordedRetry, RunRecord, Store};
+use schedd::engine::Definition;
+use schedd_core::domain::name::tag_filter::TagFilter;
+use schedd_core::domain::queue::lane::Lane;
+use schedd_schedule::describe::{PhraseOf, in_words};
+use schedd_schedule::names::{JobName, NodeName, QueueName, RunId};
+use schedd_schedule::schedule_form::Schedule;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
+use schedd_store::{JobRecord, JobSummary, QueueRecord, RecordedRetry, RunRecord, Store};
 
 /// The maximum number of leases read to find jobs with a running run.
 const LEASES_READ: usize = 100_000;

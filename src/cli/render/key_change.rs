@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::config::KeyChange;
+use schedd_core::config::KeyChange;
 
 /// The maximum number of characters of a value that are shown.
 const SHOWN_CHARS: usize = 60;

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::domain::name::names::Label;
-use crate::domain::queue::lane::{Lane, Priority};
+use schedd_core::domain::queue::lane::{Lane, Priority};
+use schedd_schedule::names::Label;
 
 /// Returns the labels as a JSON array.
 pub(crate) fn labels_json(labels: &BTreeSet<Label>) -> Value {

@@ -1,10 +1,10 @@
 //! The notification settings of a job, as `show` prints them. Secrets are not shown.
 
 use super::action_line::action_line;
-use crate::domain::job::job_spec::JobSpec;
-use crate::domain::job::notice::NoticeKind;
-use crate::domain::job::webhook::SigningSecret;
-use crate::domain::time::duration::format_duration;
+use schedd_core::domain::job::job_spec::JobSpec;
+use schedd_core::domain::job::notice::NoticeKind;
+use schedd_core::domain::job::webhook::SigningSecret;
+use schedd_schedule::time::duration::format_duration;
 
 /// Returns the lines of `show` for the given notification settings: a label and the value.
 pub(super) fn reporting_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::table::Cell;
 use super::time_words::span;
-use crate::domain::run::resource_use::ResourceUse;
+use schedd_core::domain::run::resource_use::ResourceUse;
 
 /// The titles of the cells that [`resource_cells`] returns.
 pub(super) const RESOURCE_HEADERS: [&str; 6] =

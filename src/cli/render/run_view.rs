@@ -15,15 +15,15 @@ use super::time_words::{Detail, rfc3339, shown_in, span};
 use crate::cli::failure::CliFailure;
 use crate::cli::local_zone::local_zone;
 use crate::cli::runs::short_ids::ShortIds;
-use crate::domain::name::names::{Fence, JobName, RunId, RunKind};
-use crate::domain::queue::gate::Gate;
-use crate::domain::run::run_state::RunState;
-use crate::domain::schedule::lateness::{Due, SkipCause, skip_cause};
-use crate::domain::schedule::timetable::skipped_count;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
-use crate::engine::Definition;
-use crate::store::{LetIn, REFUSED, RunRecord, Store};
+use schedd::engine::Definition;
+use schedd_core::domain::queue::gate::Gate;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::lateness::{Due, SkipCause, skip_cause};
+use schedd_schedule::names::{Fence, JobName, RunId, RunKind};
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
+use schedd_schedule::timetable::skipped_count;
+use schedd_store::{LetIn, REFUSED, RunRecord, Store};
 
 /// A cache for the definitions of jobs, which have the zones. Each definition is read once.
 #[derive(Debug, Default)]

@@ -1,11 +1,12 @@
 //! The text forms of instants and durations.
 
-pub(crate) use crate::domain::time::wording::{in_words, rfc3339, shown, shown_elsewhere, span};
+pub(crate) use schedd_core::domain::run::end_words::in_words;
+pub(crate) use schedd_schedule::time::wording::{rfc3339, shown, shown_elsewhere, span};
 
 use jiff::tz::AmbiguousOffset;
 
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
 
 /// The form of an instant in tables: full or brief.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

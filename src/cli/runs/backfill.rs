@@ -19,14 +19,14 @@ use crate::cli::jobs::target::{definition_of, find_job, job_name};
 use crate::cli::local_zone::local_zone;
 use crate::cli::next::root_of;
 use crate::cli::render::{Console, rfc3339, shown};
-use crate::domain::name::names::{JobName, RunId};
-use crate::domain::schedule::schedule_form::Schedule;
-use crate::domain::time::duration::parse_duration;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
-use crate::engine::planning::backfill_plan;
-use crate::engine::planning::backfill_plan::{BackfillPlan, BackfillWindow};
-use crate::store::{BackfillReply, Store};
+use schedd::engine::planning::backfill_plan;
+use schedd::engine::planning::backfill_plan::{BackfillPlan, BackfillWindow};
+use schedd_schedule::names::{JobName, RunId};
+use schedd_schedule::schedule_form::Schedule;
+use schedd_schedule::time::duration::parse_duration;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
+use schedd_store::{BackfillReply, Store};
 
 const EXAMPLES: &str = "\
 Examples:

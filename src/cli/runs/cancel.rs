@@ -14,12 +14,12 @@ use crate::cli::jobs::target::{Target, declared_in, is_applied, no_such_job, no_
 use crate::cli::local_zone::local_zone;
 use crate::cli::render::{Console, Outcomes, shown};
 use crate::cli::shell::completion;
-use crate::domain::job::notice::NoticeKind;
-use crate::domain::name::names::{JobName, RunId};
-use crate::domain::run::run_state::RunState;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::engine::planning::job_operations;
-use crate::store::{CancelReply, JobRecord, RemoveReply, SourceKind, StopRunning, Store};
+use schedd::engine::planning::job_operations;
+use schedd_core::domain::job::notice::NoticeKind;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::{JobName, RunId};
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{CancelReply, JobRecord, RemoveReply, SourceKind, StopRunning, Store};
 
 /// The end of a message about an open run of a removed job: the run continues and may be retried.
 const RETRIES: &str =

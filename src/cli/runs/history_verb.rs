@@ -16,8 +16,8 @@ use crate::cli::global::Global;
 use crate::cli::jobs::target::{job_name, no_such_job};
 use crate::cli::render::{Console, JsonArray, RunTable, Zones, view_runs};
 use crate::cli::shell::completion;
-use crate::domain::name::names::{JobName, RunId};
-use crate::store::{Letters, RunNotices, RunRecord, Store};
+use schedd_schedule::names::{JobName, RunId};
+use schedd_store::{Letters, RunNotices, RunRecord, Store};
 
 const HISTORY_EXAMPLES: &str = "\
 Examples:

@@ -5,8 +5,8 @@ use futures_util::future::try_join_all;
 
 use crate::cli::failure::CliFailure;
 use crate::cli::jobs::instance_names::run_names;
-use crate::domain::name::names::{JobName, RunId};
-use crate::store::{Ended, RunRecord, Store};
+use schedd_schedule::names::{JobName, RunId};
+use schedd_store::{Ended, RunRecord, Store};
 
 /// The maximum number of running runs that are listed.
 const MOST_RUNNING: usize = 100_000;

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use crate::domain::time::human_time::{Instant, InstantError, after_gap, parse_instant};
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
+use schedd_schedule::time::human_time::{Instant, InstantError, after_gap, parse_instant};
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const MONTHS: [&str; 12] =

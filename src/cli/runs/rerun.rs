@@ -12,12 +12,12 @@ use crate::cli::global::Global;
 use crate::cli::jobs::run_name::RunName;
 use crate::cli::jobs::target::{definition_of, find_run, no_such_job};
 use crate::cli::render::Console;
-use crate::domain::name::names::{JobName, RunId};
-use crate::domain::run::run_note::RunNote;
-use crate::engine::Definition;
-use crate::engine::planning::job_operations;
-use crate::engine::planning::planting::{Applied, Request, apply_one};
-use crate::store::{Existing, JobRecord, SourceKind, Store};
+use schedd::engine::Definition;
+use schedd::engine::planning::job_operations;
+use schedd::engine::planning::planting::{Applied, Request, apply_one};
+use schedd_core::domain::run::run_note::RunNote;
+use schedd_schedule::names::{JobName, RunId};
+use schedd_store::{Existing, JobRecord, SourceKind, Store};
 
 const EXAMPLES: &str = "\
 Examples:

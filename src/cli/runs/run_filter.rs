@@ -11,11 +11,11 @@ use crate::cli::jobs::target::job_name;
 use crate::cli::local_zone::local_zone;
 use crate::cli::render::shown;
 use crate::cli::shell::completion;
-use crate::domain::name::tag_filter::TagFilter;
-use crate::domain::run::run_state::RunState;
-use crate::domain::time::duration::parse_duration;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::store::{Ended, Letters, RunNotices, RunRecord, Store};
+use schedd_core::domain::name::tag_filter::TagFilter;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::time::duration::parse_duration;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{Ended, Letters, RunNotices, RunRecord, Store};
 
 /// The number of runs read in one call.
 const PAGE: usize = 500;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use crate::cli::failure::CliFailure;
 use crate::cli::jobs::target::known_run;
 use crate::cli::render::Console;
-use crate::domain::name::names::RunId;
-use crate::store::{JobRecord, RunRecord, Store};
+use schedd_schedule::names::RunId;
+use schedd_store::{JobRecord, RunRecord, Store};
 
 /// The longest outage of Redis that is tolerated.
 const AWAY_AT_MOST: Duration = Duration::from_secs(30);

@@ -23,12 +23,12 @@ use crate::cli::jobs::target::{definition_of, job_name};
 use crate::cli::local_zone::local_zone;
 use crate::cli::render::{Console, RunView, Zones, rfc3339, shown, span, view_runs, zone_of_job};
 use crate::cli::state::node_presence::warn_if_none_runs;
-use crate::domain::name::names::{JobName, RunId};
-use crate::domain::run::run_note::RunNote;
-use crate::domain::run::run_state::RunState;
-use crate::domain::time::duration::parse_duration;
-use crate::engine::planning::job_operations;
-use crate::store::{JobRecord, RunRecord, Store};
+use schedd::engine::planning::job_operations;
+use schedd_core::domain::run::run_note::RunNote;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::{JobName, RunId};
+use schedd_schedule::time::duration::parse_duration;
+use schedd_store::{JobRecord, RunRecord, Store};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);

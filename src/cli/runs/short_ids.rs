@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use super::id_part::{FEWEST_LAST, IdPart, WHOLE_SECOND};
 use crate::cli::failure::CliFailure;
-use crate::domain::name::names::{JobName, RunId};
-use crate::store::Store;
+use schedd_schedule::names::{JobName, RunId};
+use schedd_store::Store;
 
 /// The maximum number of ended runs of a job that are compared with a part of an id.
 pub(crate) const RUNS_COMPARED: usize = 1_000;

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use crate::cli::failure::CliFailure;
-use crate::domain::name::names::JobName;
-use crate::domain::name::tag_filter::TagFilter;
-use crate::engine::Definition;
-use crate::store::{JobRecord, RunRecord, Store};
+use schedd::engine::Definition;
+use schedd_core::domain::name::tag_filter::TagFilter;
+use schedd_schedule::names::JobName;
+use schedd_store::{JobRecord, RunRecord, Store};
 
 /// Returns true if the definition of a job matches all filters. A definition that cannot be read
 /// matches no filter.

@@ -14,10 +14,10 @@ use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::jobs::target::runs_of;
 use crate::cli::render::Console;
-use crate::domain::name::names::{JobName, QueueName};
-use crate::domain::queue::lane::Lane;
-use crate::domain::time::zone;
-use crate::store::{Ended, Store, StoreError};
+use schedd_core::domain::queue::lane::Lane;
+use schedd_schedule::names::{JobName, QueueName};
+use schedd_schedule::time::zone;
+use schedd_store::{Ended, Store, StoreError};
 
 /// The environment variable by which a shell asks for completions.
 pub(crate) const ASKED_BY: &str = "SCHEDCTL_COMPLETE";

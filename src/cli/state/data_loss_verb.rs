@@ -8,9 +8,9 @@ use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::local_zone::local_zone;
 use crate::cli::render::{Cell, Colour, Console, Table, shown};
-use crate::domain::name::names::JobName;
-use crate::domain::time::zone::Zone;
-use crate::store::{LossKind, LossRecord};
+use schedd_schedule::names::JobName;
+use schedd_schedule::time::zone::Zone;
+use schedd_store::{LossKind, LossRecord};
 
 pub(crate) const DATA_LOSS_HELP: &str = "\
 Example:
@@ -53,7 +53,7 @@ pub(crate) fn word(kind: LossKind) -> &'static str {
     }
 }
 
-pub(crate) fn sum(record: &LossRecord, count: impl Fn(&crate::store::LossReport) -> u64) -> u64 {
+pub(crate) fn sum(record: &LossRecord, count: impl Fn(&schedd_store::LossReport) -> u64) -> u64 {
     record.reports.iter().map(count).sum()
 }
 
@@ -91,8 +91,8 @@ fn row(record: &LossRecord, local: &Zone) -> [Cell; 6] {
 
 fn loss_json(record: &LossRecord) -> Value {
     let loss = &record.loss;
-    let whole_at = crate::domain::time::unix_millis::UnixMillis::new(loss.whole_at_ms);
-    let kept_to = crate::domain::time::unix_millis::UnixMillis::new(loss.kept_to_ms)
+    let whole_at = schedd_schedule::time::unix_millis::UnixMillis::new(loss.whole_at_ms);
+    let kept_to = schedd_schedule::time::unix_millis::UnixMillis::new(loss.kept_to_ms)
         .filter(|at| at.as_i64() > 0);
     let job =
         |(name, schedule): (JobName, String)| json!({"job": name.as_str(), "schedule": schedule});

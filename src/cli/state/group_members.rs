@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use crate::cli::failure::CliFailure;
 use crate::cli::render::{Cell, Console, Table, shown};
-use crate::domain::name::names::{GroupName, JobName, RunId};
-use crate::domain::queue::group_rules::GroupSettings;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
-use crate::engine::Definition;
-use crate::store::{JobRecord, Store, StoreError};
+use schedd::engine::Definition;
+use schedd_core::domain::queue::group_rules::GroupSettings;
+use schedd_schedule::names::{GroupName, JobName, RunId};
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
+use schedd_store::{JobRecord, Store, StoreError};
 
 /// The number of jobs read in one call.
 const PAGE: usize = 500;

@@ -14,12 +14,12 @@ use crate::cli::global::Global;
 use crate::cli::local_zone::local_zone;
 use crate::cli::render::{Cell, Console, Relative, Table, shown};
 use crate::cli::shell::completion;
-use crate::domain::name::names::{GroupName, JobName, RunId};
-use crate::domain::queue::gate::Gate;
-use crate::domain::queue::group_rules::GroupSettings;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
-use crate::store::{GroupStanding, JobRecord, Store, StoreError};
+use schedd_core::domain::queue::gate::Gate;
+use schedd_core::domain::queue::group_rules::GroupSettings;
+use schedd_schedule::names::{GroupName, JobName, RunId};
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
+use schedd_store::{GroupStanding, JobRecord, Store, StoreError};
 
 pub(crate) const GROUPS_HELP: &str = "\
 Examples:

@@ -1,11 +1,11 @@
 //! The presence of nodes: a schedd that runs, or a warning that none does.
 
 use crate::cli::render::{Console, Relative};
-use crate::domain::queue::lane::Lane;
-use crate::domain::queue::lane_serving::{Serving, Unserved};
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::engine::GONE_AFTER;
-use crate::store::{NodeRecord, Store};
+use schedd::engine::GONE_AFTER;
+use schedd_core::domain::queue::lane::Lane;
+use schedd_core::domain::queue::lane_serving::{Serving, Unserved};
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{NodeRecord, Store};
 
 /// Returns true if the node was seen within [`GONE_AFTER`] before `now`, so it counts as running.
 pub(crate) fn is_present(node: &NodeRecord, now: UnixMillis) -> bool {

@@ -11,11 +11,11 @@ use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::local_zone::local_zone;
 use crate::cli::render::{Cell, Colour, Console, Relative, Table, labels_json, shown};
-use crate::domain::name::job_source::SourceName;
-use crate::domain::name::names::{JobName, Label, QueueName};
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
-use crate::store::{NodeRecord, Store};
+use schedd_core::domain::name::job_source::SourceName;
+use schedd_schedule::names::{JobName, Label, QueueName};
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
+use schedd_store::{NodeRecord, Store};
 
 pub(crate) const NODES_HELP: &str = "\
 Example:

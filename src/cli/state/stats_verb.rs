@@ -7,7 +7,7 @@ use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::local_zone::local_zone;
 use crate::cli::render::{Console, shown};
-use crate::domain::time::unix_millis::UnixMillis;
+use schedd_schedule::time::unix_millis::UnixMillis;
 
 pub(crate) const STATS_HELP: &str = "\
 Example:

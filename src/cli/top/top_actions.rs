@@ -7,9 +7,9 @@ use crate::cli::failure::CliFailure;
 use crate::cli::jobs::pause_resume::{To, not_defined, switch_job};
 use crate::cli::runs::cancel::cancel_run;
 use crate::cli::runs::run_verb::refuse_damaged;
-use crate::domain::name::names::{JobName, QueueName};
-use crate::engine::planning::job_operations;
-use crate::store::{QueueReply, QueueSwitch, Store};
+use schedd::engine::planning::job_operations;
+use schedd_schedule::names::{JobName, QueueName};
+use schedd_store::{QueueReply, QueueSwitch, Store};
 
 /// Carries out an action. Returns a line about the outcome.
 pub(super) async fn carry_out(store: &Store, action: &TopAction) -> Result<String, CliFailure> {

@@ -16,11 +16,11 @@ use crate::cli::render::{
     shown, shown_in, span, view_jobs,
 };
 use crate::cli::state::node_presence::is_present;
-use crate::domain::name::names::{JobName, RunId};
-use crate::domain::queue::gate::Gate;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
-use crate::store::{
+use schedd_core::domain::queue::gate::Gate;
+use schedd_schedule::names::{JobName, RunId};
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
+use schedd_store::{
     Ended, ExpiredLease, JobRecord, NodeRecord, RunNotices, RunRecord, Stats, Store,
 };
 

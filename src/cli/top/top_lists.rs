@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::render::Colour;
-use crate::domain::name::names::{JobName, QueueName, RunId};
+use schedd_schedule::names::{JobName, QueueName, RunId};
 
 /// One of the four lists on the screen of `top`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::top_lists::{Pane, Row, TopData, TopDetail, TopSubject};
 use crate::cli::render::Colour;
-use crate::domain::name::names::{JobName, RunId};
+use schedd_schedule::names::{JobName, RunId};
 
 /// The maximum number of jobs that `top` keeps in the list of due jobs after the user paused or
 /// resumed them. Such a job is listed even if its position is beyond the end of the list.

@@ -14,7 +14,7 @@ use crate::cli::embedded::remote_verb::RemoteVerb;
 use crate::cli::failure::CliFailure;
 use crate::cli::remote::api_client::ApiClient;
 use crate::cli::render::Console;
-use crate::store::Store;
+use schedd_store::Store;
 
 /// The source of the data of `top`, which also carries out its actions.
 pub(crate) struct TopSource {

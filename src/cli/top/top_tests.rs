@@ -12,7 +12,7 @@ use super::theme::Theme;
 use super::top_lists::{Head, Pane, Row, TopData, TopList, TopSubject};
 use super::top_model::{Mode, Model, TopAction};
 use crate::cli::render::Colour;
-use crate::domain::name::names::{JobName, RunId};
+use schedd_schedule::names::{JobName, RunId};
 
 fn name(text: &str) -> JobName {
     text.parse().unwrap()

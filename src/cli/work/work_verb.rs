@@ -20,8 +20,8 @@ use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::remote::api_client::ApiClient;
 use crate::cli::render::Console;
-use crate::domain::name::names::{HandlerName, Label, NodeName, QueueName};
-use crate::domain::time::duration::parse_duration;
+use schedd_schedule::names::{HandlerName, Label, NodeName, QueueName};
+use schedd_schedule::time::duration::parse_duration;
 
 /// The longest wait before a request that failed is sent again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);

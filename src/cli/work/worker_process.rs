@@ -11,7 +11,7 @@ use tokio::process::{Child, Command};
 use tokio::sync::watch;
 
 use super::worker_client::WorkerRun;
-use crate::domain::time::wording::signal_in_words;
+use schedd_core::domain::run::end_words::signal_in_words;
 
 /// The time between SIGTERM and SIGKILL.
 const KILL_GRACE: Duration = Duration::from_secs(5);

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tracing::Level;
 
 use super::entry::LogEntry;
-use crate::domain::time::wording::steers;
+use schedd_schedule::time::wording::steers;
 
 /// The name of this program in the journal (`SYSLOG_IDENTIFIER`).
 const IDENTIFIER: &str = "schedd";

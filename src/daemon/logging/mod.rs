@@ -47,8 +47,8 @@ use form::LogForm;
 use limit::{Admission, LineLimit};
 use writer::{LogWriter, WrittenLines};
 
-use crate::domain::name::names::NodeName;
-use crate::executor::output::LOG_TARGET;
+use schedd::attempts::output::LOG_TARGET;
+use schedd_schedule::names::NodeName;
 
 /// The form of the log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

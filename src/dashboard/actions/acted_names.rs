@@ -12,7 +12,7 @@ use crate::cli::embedded::CliFailure;
 use crate::cli::embedded::job_page::{Page, job_page, wanted_jobs};
 use crate::cli::embedded::run_page::{run_page, wanted_runs};
 use crate::dashboard::page_request::{PageReading, PageRequest};
-use crate::store::Store;
+use schedd_store::Store;
 
 /// The maximum number of names of one action.
 pub(super) const MOST: usize = 500;

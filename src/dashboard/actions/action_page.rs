@@ -22,7 +22,7 @@ use crate::dashboard::page_request::{PageReading, PageRequest};
 use crate::dashboard::page_text::page_text;
 use crate::dashboard::shown_text::ShownText;
 use crate::dashboard::view_choices::local_address;
-use crate::domain::time::wording::span;
+use schedd_schedule::time::wording::span;
 
 /// The number of names that are shown at once.
 const FIRST: usize = 10;

@@ -4,7 +4,7 @@ use super::action_field::ActionField;
 use super::action_field::ActionFieldKind::{Setting, Switch, Text, Window};
 use crate::cli::embedded::CliFailure;
 use crate::dashboard::page_link::{job_path, run_path};
-use crate::domain::name::names::{JobName, QueueName, RunId};
+use schedd_schedule::names::{JobName, QueueName, RunId};
 
 /// An action on jobs, runs or queues.
 #[derive(Debug)]

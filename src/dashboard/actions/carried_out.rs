@@ -7,7 +7,7 @@ use super::action_table::OperatorAction;
 use crate::cli::embedded::CliFailure;
 use crate::cli::embedded::verb_call::{VerbResult, call_verb};
 use crate::dashboard::page_request::PageRequest;
-use crate::store::Store;
+use schedd_store::Store;
 
 /// Carries out the action of a form that was sent. Fails if the only outcome is a failure; so nothing
 /// was changed.

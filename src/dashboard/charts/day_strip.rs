@@ -2,8 +2,8 @@
 
 use super::time_axis::{AxisTick, TimeAxis, percent};
 use crate::dashboard::page_clock::{DocumentTime, PageClock};
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::store::SpanCounts;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::SpanCounts;
 
 /// The height of the highest bar upwards, and downwards.
 const UP: u64 = 70;

@@ -8,7 +8,7 @@ use super::time_axis::{AxisTick, TimeAxis, percent};
 use crate::dashboard::page_clock::PageClock;
 use crate::dashboard::page_link::job_path;
 use crate::dashboard::shown_text::ShownText;
-use crate::domain::time::unix_millis::UnixMillis;
+use schedd_schedule::time::unix_millis::UnixMillis;
 
 /// The length of a run that has none.
 const A_MOMENT: Duration = Duration::from_millis(1);

@@ -8,7 +8,7 @@ use super::time_axis::percent;
 use crate::dashboard::page_clock::{DocumentTime, PageClock};
 use crate::dashboard::page_link::job_path;
 use crate::dashboard::shown_text::ShownText;
-use crate::domain::time::unix_millis::UnixMillis;
+use schedd_schedule::time::unix_millis::UnixMillis;
 
 /// The height of a day.
 const ROW: usize = 26;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::dashboard::page_clock::PageClock;
-use crate::domain::time::unix_millis::UnixMillis;
+use schedd_schedule::time::unix_millis::UnixMillis;
 
 const MINUTE: u64 = 60_000;
 const HOUR: u64 = 60 * MINUTE;

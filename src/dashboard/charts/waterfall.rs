@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use crate::dashboard::documents::WholeRunDocument;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::wording::span;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::wording::span;
 
 /// The width of the scale.
 const WIDTH: u64 = 1_000;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::dashboard::page_clock::DocumentTime;
 use crate::dashboard::page_link::{job_path, run_path};
 use crate::dashboard::shown_text::ShownText;
-use crate::domain::time::wording::span;
+use schedd_schedule::time::wording::span;
 
 /// The document `run`.
 #[derive(Debug, Deserialize)]

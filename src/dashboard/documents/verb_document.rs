@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::cli::embedded::CliFailure;
 use crate::cli::embedded::verb_call::{VerbResult, call_verb};
-use crate::store::Store;
+use schedd_store::Store;
 
 /// Returns the document of a verb, without the values of secrets if `conceals`.
 pub(in crate::dashboard) async fn document_of<T: DeserializeOwned>(

@@ -6,7 +6,8 @@ use super::run_document::RunDocument;
 use crate::dashboard::page_clock::DocumentTime;
 use crate::dashboard::page_link::run_path;
 use crate::dashboard::shown_text::ShownText;
-use crate::domain::time::wording::{in_words, span};
+use schedd_core::domain::run::end_words::in_words;
+use schedd_schedule::time::wording::span;
 
 /// The document `whole run`.
 #[derive(Debug, Deserialize)]

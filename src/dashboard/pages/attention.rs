@@ -8,7 +8,7 @@ use crate::dashboard::documents::{JobDocument, LastRunDocument};
 use crate::dashboard::page_clock::{DocumentTime, PageClock};
 use crate::dashboard::page_link::query;
 use crate::dashboard::shown_text::ShownText;
-use crate::domain::time::unix_millis::UnixMillis;
+use schedd_schedule::time::unix_millis::UnixMillis;
 
 /// The time from which a ready run counts as late.
 const LATE: Duration = Duration::from_secs(30);
@@ -184,8 +184,8 @@ fn counted(count: u64, one: &str, many: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::queue::queue_rules::QueueSettings;
-    use crate::store::{QueueDepth, QueueRecord};
+    use schedd_core::domain::queue::queue_rules::QueueSettings;
+    use schedd_store::{QueueDepth, QueueRecord};
 
     fn items(ready: u64, waited: u64, state: &'static str) -> Vec<(String, Option<String>)> {
         let now = UnixMillis::new(1_800_000_000_000).unwrap();

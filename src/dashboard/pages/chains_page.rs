@@ -13,7 +13,7 @@ use crate::dashboard::page_link::{job_path, query};
 use crate::dashboard::page_request::PageReading;
 use crate::dashboard::page_text::page_text;
 use crate::dashboard::shown_text::ShownText;
-use crate::store::JobRecord;
+use schedd_store::JobRecord;
 
 /// The maximum number of jobs that are drawn.
 const MOST_JOBS: usize = 200;

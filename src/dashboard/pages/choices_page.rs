@@ -7,7 +7,7 @@ use crate::dashboard::layout::Layout;
 use crate::dashboard::page_request::PageReading;
 use crate::dashboard::page_text::page_text;
 use crate::dashboard::view_choices::local_address;
-use crate::domain::time::zone;
+use schedd_schedule::time::zone;
 
 #[derive(Template)]
 #[template(path = "choices.html")]

@@ -15,8 +15,8 @@ use crate::dashboard::layout::Layout;
 use crate::dashboard::page_clock::{DocumentTime, PageClock};
 use crate::dashboard::page_request::PageReading;
 use crate::dashboard::page_text::page_text;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::store::NamespaceCounts;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::NamespaceCounts;
 
 /// The length of a span of the strip.
 const SPAN: Duration = Duration::from_secs(1_800);

@@ -17,9 +17,9 @@ use crate::dashboard::page_link::{explain_path, query, run_path};
 use crate::dashboard::page_request::{PageReading, PageRequest};
 use crate::dashboard::page_text::page_text;
 use crate::dashboard::shown_text::ShownText;
-use crate::domain::time::human_time::parse_instant;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::wording::span;
+use schedd_schedule::time::human_time::parse_instant;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::wording::span;
 
 /// The maximum number of jobs whose coming starts are read.
 const MOST_JOBS: usize = 500;

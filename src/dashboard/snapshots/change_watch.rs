@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use futures_util::{Stream, StreamExt as _};
 
 use crate::cli::embedded::CliFailure;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::store::{Store, ViewMark};
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{Store, ViewMark};
 
 /// The time after which an unused subscription ends.
 const UNUSED: Duration = Duration::from_secs(10);

@@ -23,11 +23,11 @@ use super::page_kind::PageKind;
 use super::page_request::PageRequest;
 use super::view_choices::ViewChoices;
 use crate::cli::embedded::CliFailure;
-use crate::domain::time::unix_millis::UnixMillis;
 use crate::secrets::tokens::TokenRole;
-use crate::store::Store;
 use change_watch::{ChangeWatch, SeenState};
 use poll_budget::PollBudget;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::Store;
 
 pub(super) use page_snapshot::MadePage;
 pub(crate) use page_snapshot::PageSnapshot;

@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::io::ErrorKind;
 
-use crate::files;
+use schedd_core::files;
 
 /// The beginning of the error text that Rust's standard library gives if a host cannot be looked
 /// up.

@@ -11,26 +11,28 @@ mod signing;
 use std::time::Duration;
 
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, ClientBuilder, Method, Response, Url};
+use reqwest::{Client, Method, Response, Url};
 
-use super::attempt::{Attempt, Control};
 use super::credential_injection;
 use super::credential_injection::Filled;
-use super::lease_guard::{Interruption, LeaseGuard};
 use super::notice_fallback;
-use super::output::{ExcerptStream, OutputBuffer};
 use super::shortage::Shortage;
-use crate::domain::job::job_spec::HttpRequest;
-use crate::domain::job::ping::ping_address;
-use crate::domain::job::secret_headers::is_secret_header;
-use crate::domain::job::webhook::WebhookSecret;
-use crate::domain::run::run_state::{AttemptOutcome, Ending};
-use crate::domain::schedule::chain::chain_end::ParentEnd;
-use crate::domain::time::duration::format_duration;
-use crate::keeper::BootInstant;
 use crate::secrets::Credentials;
 use http_error::{in_words, short_of};
 use retry_after::retry_after;
+use schedd::attempts::OutputBuffer;
+use schedd::attempts::lease_guard::{Interruption, LeaseGuard};
+use schedd::attempts::{Attempt, Control};
+use schedd::http_client::http_client;
+use schedd_core::domain::job::job_spec::HttpRequest;
+use schedd_core::domain::job::ping::ping_address;
+use schedd_core::domain::job::secret_headers::is_secret_header;
+use schedd_core::domain::job::webhook::WebhookSecret;
+use schedd_core::domain::run::excerpt::ExcerptStream;
+use schedd_core::domain::run::run_state::{AttemptOutcome, Ending};
+use schedd_core::host::boot_clock::BootInstant;
+use schedd_schedule::chain::chain_end::ParentEnd;
+use schedd_schedule::time::duration::format_duration;
 
 pub use retry_after::wait_asked;
 
@@ -59,30 +61,6 @@ const WEBHOOK: [&str; 3] = ["webhook-id", "webhook-timestamp", "webhook-signatur
 /// Builds the client for the requests of jobs.
 pub(super) fn client() -> Result<Client, reqwest::Error> {
     http_client(|builder| builder.pool_idle_timeout(IDLE))
-}
-
-/// Builds a client with more `settings`. The client uses the system's certificates. It uses no
-/// proxies from the environment, and neither redirects nor retries by itself.
-///
-/// On a host without certificates, `https` requests fail with an error about the missing
-/// certificates, and `http` requests work.
-pub fn http_client(
-    settings: impl Fn(ClientBuilder) -> ClientBuilder,
-) -> Result<Client, reqwest::Error> {
-    // The call fails if the process already has a TLS crypto provider, which is then used instead.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let builder = || {
-        let builder = Client::builder()
-            .no_proxy()
-            .user_agent(concat!("schedd/", env!("CARGO_PKG_VERSION")))
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never());
-        settings(builder)
-    };
-    builder().build().or_else(|error| {
-        tracing::warn!(%error, "This host has no system certificates, so https requests will fail. Install ca-certificates.");
-        builder().tls_certs_only([]).build()
-    })
 }
 
 /// Sends `request` by the rules of `attempt`, and returns the outcome. Notes in `shortage` whether

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::hmac;
 
-use crate::domain::job::webhook::WebhookSecret;
+use schedd_core::domain::job::webhook::WebhookSecret;
 
 /// Returns the value of the field `webhook-signature`: one signature of the request for each
 /// secret.

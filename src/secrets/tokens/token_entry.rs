@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::time::unix_millis::UnixMillis;
+use schedd_schedule::time::unix_millis::UnixMillis;
 
 /// The rights of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use super::token_entry::TokenEntry;
 use super::token_location::TokenLocation;
-use crate::files::Owners;
 use crate::secrets::small_file;
+use schedd_core::files::Owners;
 
 /// The reason why the file of tokens cannot be used.
 #[derive(Debug, thiserror::Error)]

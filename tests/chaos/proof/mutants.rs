@@ -1,5 +1,5 @@
 //! The checker's proof of itself on real daemons.
-//! Each mutant of `src/store/server/mutants.rs` plays in a scene that shows its broken rule.
+//! Each mutant of `crates/store/src/server/mutants.rs` plays in a scene that shows its broken rule.
 //! The same build without a broken rule plays beside it and must give no finding.
 
 use std::path::PathBuf;

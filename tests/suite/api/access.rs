@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::Stdio;
 
-use schedd::secrets::tokens::TokenRole;
+use schedd_programs::secrets::tokens::TokenRole;
 use serde_json::Value;
 
 use super::http_probe::HttpProbe;
@@ -100,7 +100,7 @@ fn denial(needed: &str, caller: &str, may_define: bool) -> Option<u16> {
 fn check_all(may_define: bool) {
     let settings = if may_define { DEFINING } else { "" };
     let mut scene = ApiScene::start(settings, "[jobs.a]\nshell = \"true\"\n");
-    let revoked = schedd::secrets::tokens::TokenText::random().unwrap();
+    let revoked = schedd_programs::secrets::tokens::TokenText::random().unwrap();
     let entry = super::entry("revoked", TokenRole::Admin, revoked.as_str(), None);
     scene.tokens.add(|_| entry).unwrap();
     scene.probe.add_token("revoked", revoked.as_str());

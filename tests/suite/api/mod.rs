@@ -19,7 +19,9 @@ mod workers;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use schedd::secrets::tokens::{TokenEntry, TokenFile, TokenLocation, TokenRole, TokenText, sha256};
+use schedd_programs::secrets::tokens::{
+    TokenEntry, TokenFile, TokenLocation, TokenRole, TokenText, sha256,
+};
 use tempfile::TempDir;
 
 use crate::support::ctl::Schedctl;

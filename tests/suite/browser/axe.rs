@@ -1,7 +1,7 @@
 //! axe-core 4.14.1, a checker of accessibility rules. It is a part of the tests only, under its own
 //! licence (`tests/axe-core`), so that a checkout without a network has it.
 
-use schedd::secrets::tokens::sha256;
+use schedd_programs::secrets::tokens::sha256;
 
 use super::WebScene;
 

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::process::Stdio;
 
 use rustix::process::Signal;
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 use serde_json::Value;
 
 use super::{Bench, lines};

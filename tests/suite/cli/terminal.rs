@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 
 use super::Bench;
 use crate::support::ctl::Schedctl;
@@ -53,7 +53,7 @@ fn no_help_is_broken_in_its_middle_on_a_terminal_wide_enough() {
             .get_subcommands()
             .for_each(|inner| walk(inner, &format!("{path} {}", inner.get_name())));
     }
-    walk(&schedd::cli::command(), "schedctl");
+    walk(&schedd_programs::cli::command(), "schedctl");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Times as the verbs print them: in the zone of the host, with its name, and read back as they are printed.
 
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 
 use crate::cli::Bench;
 use crate::cli::runs::played::Facts;

@@ -1,7 +1,7 @@
 //! The actions: the page that asks, the form that acts, and the page of the result.
 
 use redis::Commands as _;
-use schedd::secrets::tokens::sha256;
+use schedd_programs::secrets::tokens::sha256;
 use serde_json::{Value, json};
 
 use super::{

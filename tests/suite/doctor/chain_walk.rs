@@ -4,16 +4,16 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use schedd::config;
-use schedd::domain::name::names::RunId;
-use schedd::domain::queue::lane::Lane;
-use schedd::domain::run::run_state::RunState;
-use schedd::domain::time::unix_millis::UnixMillis;
-use schedd::domain::time::zone::Zone;
 use schedd::engine::maintenance::full_check::examine;
 use schedd::engine::planning::planting::Request;
 use schedd::engine::planning::{job_operations, planting, retry_order};
-use schedd::store::{
+use schedd_core::config;
+use schedd_core::domain::queue::lane::Lane;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::RunId;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
+use schedd_store::{
     Claim, ClaimOrder, ClaimReply, Ended, Existing, LaneAsk, LanePoll, SkipOrder, SourceKind,
     Store, Successor, Verdict,
 };
@@ -130,7 +130,7 @@ impl ChainPlay {
     async fn claim(&mut self, run: &RunId) {
         let is_of_root = run.job().as_str() == "root" && !run.is_manual();
         let order = ClaimOrder {
-            overlap: schedd::domain::job::job_spec::Overlap::Allow,
+            overlap: schedd_core::domain::job::job_spec::Overlap::Allow,
             successor: is_of_root.then(|| Self::next_minute(run)),
             ..self.world.order(run).await
         };
@@ -223,7 +223,7 @@ impl ChainPlay {
                 self.apply(job, json!({RULES[*rule]: parents})).await;
             }
             Operation::Remove => {
-                let running = schedd::store::StopRunning::No;
+                let running = schedd_store::StopRunning::No;
                 job_operations::cancel_job(&self.store(), &name("e"), running, "removed")
                     .await
                     .unwrap();

@@ -3,15 +3,15 @@
 use std::ops::Deref;
 
 use redis::FromRedisValue;
-use schedd::config;
-use schedd::domain::consistency::Inconsistency;
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::name::names::RunId;
-use schedd::domain::time::zone::Zone;
 use schedd::engine::maintenance::full_check::{Mended, examine};
 use schedd::engine::planning::planting;
 use schedd::engine::planning::planting::Request;
-use schedd::store::{Claim, Existing, OutputFrames, OutputStream, SourceKind};
+use schedd_core::config;
+use schedd_core::domain::consistency::Inconsistency;
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_schedule::names::RunId;
+use schedd_schedule::time::zone::Zone;
+use schedd_store::{Claim, Existing, OutputFrames, OutputStream, SourceKind};
 use serde_json::{Value, json};
 
 use crate::scripts::world::{World, name};

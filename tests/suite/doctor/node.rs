@@ -1,7 +1,7 @@
 //! The slow check of a running node: what does not agree is logged once, shown in `stats`, and gone when it is mended.
 
 use redis::Commands;
-use schedd::domain::queue::lane::Lane;
+use schedd_core::domain::queue::lane::Lane;
 use serde_json::{Value, json};
 
 use crate::support::ctl::Schedctl;

@@ -2,18 +2,18 @@
 //! complete, each occurrence stands in exactly one place, and the data is consistent.
 
 use proptest::prelude::*;
-use schedd::config;
-use schedd::domain::job::notice::notice_job;
-use schedd::domain::name::names::RunId;
-use schedd::domain::run::run_state::RunState;
-use schedd::domain::time::unix_millis::UnixMillis;
 use schedd::engine::Definition;
 use schedd::engine::dispatch::orphans;
 use schedd::engine::maintenance::full_check::examine;
 use schedd::engine::planning::backfill_plan;
 use schedd::engine::planning::backfill_plan::BackfillWindow;
 use schedd::engine::planning::retry_order;
-use schedd::store::{ClaimReply, Ended, JobRecord, LaneAsk, LanePoll, NoticeOrder, Verdict};
+use schedd_core::config;
+use schedd_core::domain::job::notice::notice_job;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::RunId;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{ClaimReply, Ended, JobRecord, LaneAsk, LanePoll, NoticeOrder, Verdict};
 use serde_json::{Value, json};
 
 use crate::scripts::data::accounting::{Play, Step, rules, steps};
@@ -65,7 +65,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     )
 }
 
-async fn dead(play: &Play) -> Vec<schedd::domain::name::names::RunId> {
+async fn dead(play: &Play) -> Vec<schedd_schedule::names::RunId> {
     let page = play.world.at(play.now).read_ended(&Ended::dead(), 0, 100).await.unwrap();
     page.runs.into_iter().map(|run| run.run).collect()
 }

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
-use schedd::domain::run::run_state::RunState;
-use schedd::store::RunRecord;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_store::RunRecord;
 use serde_json::json;
 
 use crate::support::ctl::Schedctl;

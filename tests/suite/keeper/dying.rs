@@ -8,8 +8,10 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
-use schedd::domain::run::run_state::{AttemptOutcome, Ending};
-use schedd::keeper::{BootInstant, Keeper, KeeperSettings, OutputBounds};
+use schedd_core::domain::run::excerpt::OutputBounds;
+use schedd_core::domain::run::run_state::{AttemptOutcome, Ending};
+use schedd_core::host::boot_clock::BootInstant;
+use schedd_keeper::{Keeper, KeeperSettings};
 
 use super::{exists, family, pids_in};
 use crate::support::attempt::{Bench, shell};

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use schedd::domain::run::run_state::Ending;
-use schedd::executor::StopReason;
+use schedd::attempts::StopReason;
+use schedd_core::domain::run::run_state::Ending;
 
 use super::{NONE, alive, children_of, exists, family, pids_in, stdout};
 use crate::support::attempt::{Bench, shell};

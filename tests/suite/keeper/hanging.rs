@@ -3,8 +3,8 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use schedd::domain::run::run_state::{AttemptOutcome, Ending};
-use schedd::executor::{Attempt, StopReason};
+use schedd::attempts::{Attempt, StopReason};
+use schedd_core::domain::run::run_state::{AttemptOutcome, Ending};
 
 use super::{children_of, stdout};
 use crate::support::attempt::{Bench, Running, command, shell};

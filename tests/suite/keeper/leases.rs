@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use schedd::domain::run::run_state::Ending;
-use schedd::keeper::BootInstant;
+use schedd_core::domain::run::run_state::Ending;
+use schedd_core::host::boot_clock::BootInstant;
 
 use super::{NONE, alive, stdout};
 use crate::support::attempt::{Bench, shell};

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use schedd::domain::run::run_state::Ending;
-use schedd::executor::ExcerptStream;
-use schedd::keeper::BootInstant;
+use schedd_core::domain::run::excerpt::ExcerptStream;
+use schedd_core::domain::run::run_state::Ending;
+use schedd_core::host::boot_clock::BootInstant;
 
 use super::{KEPT, alive, stdout};
 use crate::support::attempt::{Bench, shell};

@@ -12,8 +12,9 @@ mod users;
 
 use std::path::Path;
 
-use schedd::executor::{Attempt, ExcerptStream, OutputBuffer};
-use schedd::keeper::Keeper;
+use schedd::attempts::{Attempt, OutputBuffer};
+use schedd_core::domain::run::excerpt::ExcerptStream;
+use schedd_keeper::Keeper;
 
 use crate::support::wait::eventually;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
-use schedd::domain::run::run_state::Ending;
+use schedd_core::domain::run::run_state::Ending;
 
 use super::{alive, stdout};
 use crate::support::attempt::{Bench, shell};

@@ -6,12 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use schedd::domain::job::job_spec::Action;
-use schedd::domain::job::process_limits::Limits;
-use schedd::domain::run::run_state::{AttemptOutcome, Ending};
-use schedd::domain::schedule::chain::chain_end::ParentEnd;
-use schedd::executor::{Attempt, ExcerptStream, OutputBuffer};
-use schedd::keeper::{BootInstant, LaunchOrder, OutputBounds, Variables};
+use schedd::attempts::{Attempt, OutputBuffer};
+use schedd_core::domain::job::job_spec::Action;
+use schedd_core::domain::job::process_limits::Limits;
+use schedd_core::domain::run::excerpt::ExcerptStream;
+use schedd_core::domain::run::excerpt::OutputBounds;
+use schedd_core::domain::run::run_state::{AttemptOutcome, Ending};
+use schedd_core::host::boot_clock::BootInstant;
+use schedd_keeper::{LaunchOrder, Variables};
+use schedd_schedule::chain::chain_end::ParentEnd;
 use serde_json::Value;
 
 use super::{children_of, stdout};

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use schedd::domain::run::run_state::Ending;
+use schedd_core::domain::run::run_state::Ending;
 
 use super::{NONE, alive, children_of, exists, stdout};
 use crate::support::attempt::{Bench, shell};
@@ -40,12 +40,15 @@ async fn a_job_runs_as_its_user_with_nothing_of_schedds_rights_left() {
         "daemon\ndaemon\n1\n/usr/sbin daemon daemon /bin/sh\n/usr/sbin\ntoo\nin\n{none} {none} {none} {none} 1 "
     );
     assert_eq!(stdout(&output), wanted);
-    assert_eq!(output.snapshot().stream(schedd::executor::ExcerptStream::Stderr), b"told\n");
-    attempt.action = schedd::domain::job::job_spec::Action::Shell("pwd".to_owned());
+    assert_eq!(
+        output.snapshot().stream(schedd_core::domain::run::excerpt::ExcerptStream::Stderr),
+        b"told\n"
+    );
+    attempt.action = schedd_core::domain::job::job_spec::Action::Shell("pwd".to_owned());
     attempt.process.user = Some("nobody".parse().unwrap());
     let (_, output) = bench.run(&attempt).await;
     assert_eq!(stdout(&output), "/\n", "where it has no home");
-    attempt.action = schedd::domain::job::job_spec::Action::Shell("id -un; id -gn".to_owned());
+    attempt.action = schedd_core::domain::job::job_spec::Action::Shell("id -un; id -gn".to_owned());
     // Of a host that has a user with a second group, in that one; else in its only one.
     let groups = std::fs::read_to_string("/etc/group").unwrap();
     let mut members = groups.lines().filter_map(|line| {
@@ -262,7 +265,7 @@ async fn a_process_another_job_started_as_the_same_user_is_not_counted_as_left()
             "{rights}: {outcome:?}"
         );
         assert!(exists(worker), "{rights}");
-        beside.stop.send_replace(Some(schedd::executor::StopReason::Cancelled));
+        beside.stop.send_replace(Some(schedd::attempts::StopReason::Cancelled));
         assert_eq!(beside.task.await.unwrap().ending, Ending::Stopped);
         eventually("its own run takes it along", || (!exists(worker)).then_some(())).await;
     }

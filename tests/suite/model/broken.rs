@@ -1,7 +1,7 @@
 //! The proof of the model itself: each rule, when broken, breaks the promise it protects, and the
 //! search finds the way.
 
-use schedd::domain::job::job_spec::Delivery;
+use schedd_core::domain::job::job_spec::Delivery;
 
 use super::guarantees::assert_breaks;
 use super::properties::Property;

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use schedd::domain::job::job_spec::{Delivery, Overlap};
+use schedd_core::domain::job::job_spec::{Delivery, Overlap};
 
 use super::real::Real;
 use super::rules::{Budget, Hosts, Rules};

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use redis::Value;
-use schedd::domain::name::names::Fence;
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::Fence;
 
 use super::real::{Real, id, job_of};
 use super::redis::{ONCE, Redis, Verdict};

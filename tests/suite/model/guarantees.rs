@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use schedd::domain::job::job_spec::{Delivery, Overlap};
+use schedd_core::domain::job::job_spec::{Delivery, Overlap};
 
 use super::properties::Property;
 use super::rules::{Budget, Hosts, Rules};

@@ -1,6 +1,6 @@
 //! The promises of schedd, as properties of a state.
 
-use schedd::domain::job::job_spec::Overlap;
+use schedd_core::domain::job::job_spec::Overlap;
 
 use super::redis::{ONCE, RUNS};
 use super::rules::Rules;

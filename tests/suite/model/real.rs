@@ -8,11 +8,11 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use redis::Connection;
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::name::names::{Fence, RunId};
-use schedd::domain::queue::lane::Lane;
-use schedd::domain::run::run_state::RunState;
-use schedd::store::{
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::queue::lane::Lane;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::{Fence, RunId};
+use schedd_store::{
     ApplyOrder, ApplyReply, Beside, Blocking, CancelReply, Claim, ClaimOrder, ClaimReply, Claimant,
     ExpiredLease, FinishReply, LeaseWord, RecoverReply, RemoveReply, RetryOrder, RetryReply, Rev,
     SkipOrder, SkipReply, StopRunning, Store, Verdict as RealVerdict,
@@ -235,7 +235,7 @@ impl Real {
             job_lane: Lane::default_lane(),
             gates: Vec::new(),
             known_places: Vec::new(),
-            per_key: schedd::domain::queue::gate::PerKey::default(),
+            per_key: schedd_core::domain::queue::gate::PerKey::default(),
         };
         let claimant = Claimant {
             holder: format!("n{}", by.node),

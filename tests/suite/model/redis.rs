@@ -2,7 +2,7 @@
 //!
 //! The model has no times. A run in `due` is ready, and a step marks a lease as run out.
 
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 
 /// The runs of the model: the occurrences of one cron job, and last a one-shot.
 pub(super) const RUNS: usize = 4;

@@ -1,7 +1,7 @@
 //! One configuration of the model: the job's policies, the faults and their number, and the broken
 //! rule, if any.
 
-use schedd::domain::job::job_spec::{Delivery, Overlap};
+use schedd_core::domain::job::job_spec::{Delivery, Overlap};
 
 /// A configuration of the model.
 #[derive(Debug, Clone, Copy)]

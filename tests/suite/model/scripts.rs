@@ -3,8 +3,8 @@
 //! Fences come from a counter outside Redis.
 //! The real fences come from Redis' clock, which a failover does not set back.
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::run::run_state::RunState;
 
 use super::redis::{Call, Job, Lease, ONCE, RUNS, Redis, Reply, Run, Seen, Token, Verdict};
 use super::rules::{Broken, Rules};

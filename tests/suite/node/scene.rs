@@ -13,7 +13,7 @@ use crate::support::effects::{Effect, Effects};
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
 use crate::support::wait::{LONG, until};
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 
 /// The runs that go on.
 pub(crate) const LONG_ONES: [&str; 2] = ["longa", "longb"];

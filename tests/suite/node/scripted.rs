@@ -9,9 +9,9 @@ use crate::support::redis::TestRedis;
 use crate::support::script::{Act, Script, exit};
 use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
-use schedd::domain::run::run_state::{AttemptOutcome, Ending, RunState};
 use schedd::engine::planning::job_operations;
-use schedd::store::RunRecord;
+use schedd_core::domain::run::run_state::{AttemptOutcome, Ending, RunState};
+use schedd_store::RunRecord;
 
 /// A node with short leases, and its Redis.
 struct Scene {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rustix::process::Pid;
-use schedd::private_redis::{Access, PrivateServer};
+use schedd_programs::private_redis::{Access, PrivateServer};
 
 use super::{State, connection, daemon_process, mode};
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use redis::Commands;
 use rustix::process::Signal;
-use schedd::private_redis::{Access, PrivateServer, ProgramSearch};
+use schedd_programs::private_redis::{Access, PrivateServer, ProgramSearch};
 
 use super::{State, await_connection, connection, daemon_process, kill, runs};
 use crate::support::wait::{LONG, until};

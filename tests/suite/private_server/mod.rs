@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use schedd::private_redis::{Access, PrivateServer, ProgramSearch};
+use schedd_programs::private_redis::{Access, PrivateServer, ProgramSearch};
 use tempfile::TempDir;
 
 use crate::support::daemon::end_private_server;

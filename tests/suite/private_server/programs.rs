@@ -1,6 +1,6 @@
 //! What is said of a program that is missing, too old, or ends at once.
 
-use schedd::private_redis::{Access, PrivateServer, ProgramSearch};
+use schedd_programs::private_redis::{Access, PrivateServer, ProgramSearch};
 
 use super::{State, fake_program};
 

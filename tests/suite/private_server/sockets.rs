@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
 use redis::Commands;
-use schedd::private_redis::{Access, PrivateServer, PrivateServerError};
+use schedd_programs::private_redis::{Access, PrivateServer, PrivateServerError};
 
 use super::{State, connection, daemon_process, mode, runs};
 

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use redis::{Connection, FromRedisValue};
-use schedd::domain::job::job_spec::{Delivery, Overlap};
-use schedd::domain::name::names::{JobName, RunId};
-use schedd::domain::queue::gate::{Gate, PerKey};
-use schedd::domain::queue::lane::Lane;
-use schedd::domain::run::run_state::RunState;
-use schedd::domain::time::unix_millis::UnixMillis;
-use schedd::store::{
+use schedd_core::domain::job::job_spec::{Delivery, Overlap};
+use schedd_core::domain::queue::gate::{Gate, PerKey};
+use schedd_core::domain::queue::lane::Lane;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::{JobName, RunId};
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{
     Address, ApplyOrder, ApplyReply, CancelOrder, Claim, ClaimOrder, ClaimReply, Claimant,
     DefinitionChange, Existing, FinishReply, JobRecord, Keys, RunRecord, SourceKind, Store,
     Successor, Takers, Verdict,
@@ -209,7 +209,7 @@ impl World {
     pub(crate) async fn by_hand(&self, job: &str, offset: i64) -> RunId {
         let run = RunId::manual(name(job), t(offset), "hand").unwrap();
         let reply = self.at(offset).plant_manual(&run, &Lane::default_lane(), None).await.unwrap();
-        assert_eq!(reply, schedd::store::ManualReply::Planted);
+        assert_eq!(reply, schedd_store::ManualReply::Planted);
         run
     }
 

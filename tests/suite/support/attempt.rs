@@ -6,17 +6,18 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use schedd::domain::job::job_spec::Action;
-use schedd::domain::job::process_rules::ProcessRules;
-use schedd::domain::name::names::{Fence, RunId};
-use schedd::domain::run::run_state::AttemptOutcome;
-use schedd::domain::time::unix_millis::UnixMillis;
-use schedd::domain::time::zone::Zone;
-use schedd::executor::{
-    Attempt, Control, Executors, MayRunAs, OutputBuffer, ResultDirectory, StopReason,
-};
-use schedd::keeper::{BootInstant, Keeper, KeeperSettings, OutputBounds};
-use schedd::secrets::Credentials;
+use schedd::attempts::{Attempt, Control, OutputBuffer, StopReason};
+use schedd_core::domain::job::job_spec::Action;
+use schedd_core::domain::job::process_rules::ProcessRules;
+use schedd_core::domain::run::excerpt::OutputBounds;
+use schedd_core::domain::run::run_state::AttemptOutcome;
+use schedd_core::host::boot_clock::BootInstant;
+use schedd_keeper::{Keeper, KeeperSettings};
+use schedd_programs::executor::{Executors, MayRunAs, ResultDirectory};
+use schedd_programs::secrets::Credentials;
+use schedd_schedule::names::{Fence, RunId};
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
 use tokio::sync::watch;
 
 static NEXT: AtomicI64 = AtomicI64::new(1_790_000_000_000);
@@ -128,7 +129,7 @@ pub(crate) fn attempt(action: Action) -> Attempt {
         zone: Zone::utc().name().clone(),
         env: BTreeMap::new(),
         env_files: Vec::new(),
-        notice_facts: schedd::executor::NoticeFacts::default(),
+        notice_facts: schedd::attempts::NoticeFacts::default(),
         parents: Vec::new(),
         trace: None,
         webhook_secrets: Vec::new(),

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use schedd::config;
-use schedd::domain::time::unix_millis::UnixMillis;
-use schedd::domain::time::zone::Zone;
 use schedd::engine::planning::planting;
 use schedd::engine::planning::planting::{Applied, Request};
-use schedd::store::{Address, Existing, JobRecord, Keys, NodeEvents, RunRecord, SourceKind, Store};
+use schedd_core::config;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
+use schedd_store::{Address, Existing, JobRecord, Keys, NodeEvents, RunRecord, SourceKind, Store};
 
 use super::redis::TestRedis;
 use super::wait::until;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use schedd::domain::queue::lane_serving::Serving;
-use schedd::domain::time::unix_millis::UnixMillis;
-use schedd::store::BeatFacts;
+use schedd_core::domain::queue::lane_serving::Serving;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::BeatFacts;
 
 /// Returns the facts of a node that runs nothing, serves every queue, and reports little about its
 /// host.

@@ -8,12 +8,13 @@ use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
 use super::effects::Effect;
-use schedd::domain::job::job_spec::Action;
-use schedd::domain::job::ping::Ping;
-use schedd::domain::name::names::RunId;
-use schedd::domain::run::run_state::{AttemptOutcome, Ending};
-use schedd::executor::{Attempt, Control, ExcerptStream, Execute, ExecutorAbilities, OutputBuffer};
-use schedd::keeper::BootInstant;
+use schedd::attempts::{Attempt, Control, Execute, ExecutorAbilities, OutputBuffer};
+use schedd_core::domain::job::job_spec::Action;
+use schedd_core::domain::job::ping::Ping;
+use schedd_core::domain::run::excerpt::ExcerptStream;
+use schedd_core::domain::run::run_state::{AttemptOutcome, Ending};
+use schedd_core::host::boot_clock::BootInstant;
+use schedd_schedule::names::RunId;
 
 /// The work of a scripted attempt.
 #[derive(Debug, Clone)]

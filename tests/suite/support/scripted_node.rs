@@ -11,15 +11,15 @@ use super::node_log::NodeLog;
 use super::redis::TestRedis;
 use super::script::Script;
 use super::wait::{LONG, until};
-use schedd::config::{self, Config};
-use schedd::domain::name::names::NodeName;
-use schedd::domain::time::unix_millis::UnixMillis;
-use schedd::domain::time::zone::Zone;
-use schedd::engine::{
-    self, Engine, EngineSettings, HostFacts, Journal, Naming, Removal, ServingChoice,
-};
-use schedd::keeper::OutputBounds;
-use schedd::store::{Address, Keys, Store};
+use schedd::engine;
+use schedd::engine::{Engine, EngineSettings, HostFacts, Journal, Naming, Removal, ServingChoice};
+use schedd_core::config;
+use schedd_core::config::Config;
+use schedd_core::domain::run::excerpt::OutputBounds;
+use schedd_schedule::names::NodeName;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
+use schedd_store::{Address, Keys, Store};
 
 /// The settings of a scripted node.
 pub(crate) struct NodeBuilder {

@@ -8,13 +8,13 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
 use crate::cli::failure::CliFailure;
-use crate::domain::name::name_pattern::NamePattern;
-use crate::domain::name::names::{JobName, QueueName, RunId};
-use crate::domain::name::tag_filter::TagFilter;
-use crate::domain::schedule::timetable::Timetable;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::engine::Definition;
-use crate::store::{IndexCursor, JobIndex, JobRecord, SourceKind, Store};
+use schedd::engine::Definition;
+use schedd_core::domain::name::name_pattern::NamePattern;
+use schedd_core::domain::name::tag_filter::TagFilter;
+use schedd_schedule::names::{JobName, QueueName, RunId};
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::timetable::Timetable;
+use schedd_store::{IndexCursor, JobIndex, JobRecord, SourceKind, Store};
 
 /// The maximum number of jobs of files. If there are more, they are read only as all other jobs.
 const MOST_OF_FILES: usize = 1_000;

@@ -8,7 +8,7 @@ use crate::cli::failure::CliFailure;
 use crate::cli::jobs::instance_names::run_names;
 use crate::cli::jobs::target::job_name;
 use crate::cli::render::zone_of_job;
-use crate::store::Store;
+use schedd_store::Store;
 
 /// Returns the audit log of a job, as `explain` has it, with those of its instances. A log that
 /// cannot be read counts as empty, because `explain` says why.

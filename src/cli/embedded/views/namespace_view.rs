@@ -12,9 +12,9 @@ use crate::cli::queue::{QueueOverview, standings_with_nodes};
 use crate::cli::render::{JobView, view_jobs};
 use crate::cli::state::data_loss_verb::{gone_words, word};
 use crate::cli::state::node_presence::is_present;
-use crate::domain::name::names::{JobName, RunId};
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::store::{
+use schedd_schedule::names::{JobName, RunId};
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{
     CheckNote, Ended, IndexCursor, JobIndex, JobRecord, LossRecord, NamespaceCounts, NodeRecord,
     Store,
 };

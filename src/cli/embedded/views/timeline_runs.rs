@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::coming_starts::StartFilter;
 use crate::cli::failure::CliFailure;
 use crate::cli::runs::tagged_jobs::TaggedJobs;
-use crate::domain::name::names::RunId;
-use crate::domain::run::run_state::RunState;
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::store::{Ended, IndexCursor, JobRecord, RunNotices, RunRecord, Store};
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::RunId;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{Ended, IndexCursor, JobRecord, RunNotices, RunRecord, Store};
 
 /// The maximum number of running runs in a view.
 const MOST_RUNNING: usize = 200;

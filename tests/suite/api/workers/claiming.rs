@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use schedd::secrets::tokens::TokenRole;
+use schedd_programs::secrets::tokens::TokenRole;
 use serde_json::{Value, json};
 
 use super::{QUEUE, add, claim, claim_now, question, report};
@@ -133,7 +133,7 @@ fn explain_says_that_no_worker_asks_until_one_asks() {
 #[test]
 fn a_token_of_a_worker_is_bound_to_its_queues() {
     let mut scene = ApiScene::start(DEFINING, QUEUE);
-    let text = schedd::secrets::tokens::TokenText::random().unwrap();
+    let text = schedd_programs::secrets::tokens::TokenText::random().unwrap();
     let mut bound = entry("bound", TokenRole::Worker, text.as_str(), None);
     bound.queues = vec!["thumbs".to_owned()];
     scene.tokens.add(|_| bound).unwrap();

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 
 use rustix::process::{Pid, Signal, kill_process};
-use schedd::secrets::tokens::{TokenRole, TokenText};
+use schedd_programs::secrets::tokens::{TokenRole, TokenText};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

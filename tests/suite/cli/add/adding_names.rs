@@ -1,9 +1,9 @@
 //! `add` under a name that a job has.
 
-use schedd::config::job_from_json;
-use schedd::domain::time::zone::Zone;
 use schedd::engine::planning::planting::{Applied, Request, apply_one};
-use schedd::store::{Existing, SourceKind};
+use schedd_core::config::job_from_json;
+use schedd_schedule::time::zone::Zone;
+use schedd_store::{Existing, SourceKind};
 
 use crate::cli::Bench;
 use crate::support::ctl::Finished;

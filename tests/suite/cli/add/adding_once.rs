@@ -2,7 +2,7 @@
 
 use std::process::{Child, Stdio};
 
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 
 use crate::cli::Bench;
 

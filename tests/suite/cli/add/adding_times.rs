@@ -1,6 +1,6 @@
 //! `add` with times: which are understood, reported, refused or left out.
 
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 
 use crate::cli::Bench;
 

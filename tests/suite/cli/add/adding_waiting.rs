@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 
 use crate::cli::Bench;
 use crate::support::wait::{LONG, until};

@@ -291,7 +291,7 @@ fn a_node_and_an_applied_file_live_beside_each_other() {
     let eye = Eye::on(&bench.redis);
     let node = Schedd::on(&bench.redis).node("web1").jobs(A).start();
     until("the node's job is there", LONG, || {
-        eye.job("a").filter(schedd::store::JobRecord::is_live)
+        eye.job("a").filter(schedd_store::JobRecord::is_live)
     });
     write(&bench, "f.toml", B);
     bench.ctl.run(&["apply", "f.toml"]).good();
@@ -304,7 +304,7 @@ fn a_node_and_an_applied_file_live_beside_each_other() {
     );
     fs::copy(bench.ctl.home().join("new.toml"), node.jobs_file()).unwrap();
     node.hup();
-    until("the node has it so", LONG, || eye.job("c").filter(schedd::store::JobRecord::is_live));
+    until("the node has it so", LONG, || eye.job("c").filter(schedd_store::JobRecord::is_live));
     until("without a difference", LONG, || {
         Some(()).filter(|()| bench.ctl.run(&["diff", "new.toml", "--node", "web1"]).code == 0)
     });
@@ -337,7 +337,7 @@ fn what_a_file_changed_is_as_the_others_say_again_once_it_has_it_no_more() {
     let queue = |limit: u32| format!("[queues.mail]\nlimit = {limit}\n");
     let _node = Schedd::on(&bench.redis).node("web1").jobs(&format!("{}{A}", queue(2))).start();
     until("the node's job is there", LONG, || {
-        eye.job("a").filter(schedd::store::JobRecord::is_live)
+        eye.job("a").filter(schedd_store::JobRecord::is_live)
     });
     write(&bench, "o.toml", &format!("{}{}", queue(7), A.replace("1h", "9h")));
     bench.ctl.run(&["apply", "o.toml"]).good();

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 use serde_json::json;
 
 use crate::cli::Bench;

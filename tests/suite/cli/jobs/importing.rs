@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use crate::support::ctl::{Finished, Schedctl};
 use crate::support::daemon::Schedd;
 use crate::support::redis::TestRedis;
-use schedd::config::{Config, compile_text};
-use schedd::domain::job::job_spec::{Action, JobSpec, Overlap};
-use schedd::domain::time::zone::Zone;
+use schedd_core::config::{Config, compile_text};
+use schedd_core::domain::job::job_spec::{Action, JobSpec, Overlap};
+use schedd_schedule::time::zone::Zone;
 
 const USER: &str = include_str!("../crontabs/user.crontab");
 

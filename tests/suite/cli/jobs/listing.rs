@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 use serde_json::Value;
 
 use crate::cli::{Bench, lines};

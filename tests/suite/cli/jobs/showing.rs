@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 use serde_json::Value;
 
 use crate::cli::Bench;

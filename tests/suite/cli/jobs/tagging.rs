@@ -1,6 +1,6 @@
 //! Tags of jobs, and the lists that they filter.
 
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 use serde_json::{Value, json};
 
 use crate::cli::Bench;

@@ -282,7 +282,7 @@ fn each_json_document_has_the_fields_and_types_of_its_table() {
 
 #[test]
 fn each_verb_with_json_is_in_the_table_of_documents() {
-    let command = schedd::cli::command();
+    let command = schedd_programs::cli::command();
     let verbs = command.get_subcommands().flat_map(|verb| {
         let name = verb.get_name();
         let inner = verb.get_subcommands().map(|inner| format!("{name} {}", inner.get_name()));

@@ -1,6 +1,6 @@
 //! `backfill`: past occurrences are planted once, within bounds, and the schedule stays.
 
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 use serde_json::Value;
 
 use crate::cli::Bench;

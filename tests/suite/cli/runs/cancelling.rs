@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::Commands;
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 
 use crate::cli::Bench;
 

@@ -1,7 +1,7 @@
 //! `history --dead`, `retry` and `purge`: which dead letters are meant, and what is said of them.
 
-use schedd::domain::run::run_state::RunState;
-use schedd::store::Claim;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_store::Claim;
 use serde_json::{Value, json};
 
 use crate::cli::Bench;

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 use serde_json::Value;
 
 use super::played::Played;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use schedd::domain::run::run_state::RunState;
-use schedd::store::Claim;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_store::Claim;
 
 use crate::cli::Bench;
 

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use schedd::domain::job::job_spec::{Delivery, Overlap};
-use schedd::domain::name::names::RunId;
-use schedd::domain::queue::lane::Lane;
-use schedd::domain::queue::queue_rules::QueueSettings;
-use schedd::domain::run::run_state::RunState;
-use schedd::domain::time::zone::Zone;
 use schedd::engine::Definition;
 use schedd::engine::planning::planting;
 use schedd::engine::planning::planting::{Applied, Request};
-use schedd::store::{
+use schedd_core::domain::job::job_spec::{Delivery, Overlap};
+use schedd_core::domain::queue::lane::Lane;
+use schedd_core::domain::queue::queue_rules::QueueSettings;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::RunId;
+use schedd_schedule::time::zone::Zone;
+use schedd_store::{
     Address, BeatFacts, Claim, ClaimOrder, ClaimReply, Claimant, Existing, FinishReply, Keys,
     LanePoll, NameClaim, NodeBeat, OutputFrames, OutputStream, Section, SectionText, SourceKind,
     Store, Successor, Verdict,
@@ -41,7 +41,7 @@ impl Played {
 
     /// Applies a job of a file of the node `web-1`.
     pub(crate) fn apply_file_job(&self, name: &str, json: &str) {
-        let job = schedd::config::job_from_json(json, &Zone::utc()).unwrap();
+        let job = schedd_core::config::job_from_json(json, &Zone::utc()).unwrap();
         let spec = job.spec;
         let request = Request {
             name: name.parse().unwrap(),
@@ -70,7 +70,7 @@ impl Played {
     async fn try_claim(&self, job: &str) -> Option<Claim> {
         let queue = Lane::default_lane();
         let poll =
-            self.store.list_due(&[schedd::store::LaneAsk::new(queue.clone(), 100)]).await.unwrap();
+            self.store.list_due(&[schedd_store::LaneAsk::new(queue.clone(), 100)]).await.unwrap();
         let Some(LanePoll::Due { due, .. }) = poll.lanes.into_iter().next() else { return None };
         let runs = due.iter().map(|entry| entry.member.parse::<RunId>().unwrap());
         let run = runs.into_iter().find(|run| run.job().as_str() == job)?;
@@ -90,7 +90,7 @@ impl Played {
             job_lane: queue.clone(),
             gates: Vec::new(),
             known_places: Vec::new(),
-            per_key: schedd::domain::queue::gate::PerKey::default(),
+            per_key: schedd_core::domain::queue::gate::PerKey::default(),
         };
         let claimant = Claimant {
             holder: "web-1".to_owned(),

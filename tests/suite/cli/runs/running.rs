@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use schedd::domain::run::run_state::RunState;
-use schedd::store::Claim;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_store::Claim;
 
 use super::played::Facts;
 use crate::cli::Bench;

@@ -1,9 +1,9 @@
 //! One row for each way to break an entry: its finding, and what the repair leaves.
 
-use schedd::domain::name::names::RunId;
-use schedd::domain::queue::lane::Lane;
-use schedd::domain::run::run_state::RunState;
-use schedd::store::Verdict;
+use schedd_core::domain::queue::lane::Lane;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::RunId;
+use schedd_store::Verdict;
 
 use crate::doctor::desk::Desk;
 use crate::scripts::world::t;

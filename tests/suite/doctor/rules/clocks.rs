@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use schedd::domain::name::names::RunId;
-use schedd::store::{SkipOrder, SkipReply, Verdict};
+use schedd_schedule::names::RunId;
+use schedd_store::{SkipOrder, SkipReply, Verdict};
 use serde_json::json;
 
 use crate::doctor::desk::Desk;

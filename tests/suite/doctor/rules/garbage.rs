@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use schedd::domain::consistency::{FAMILIES, Mend, SINGLE_KEYS};
 use schedd::engine::maintenance::full_check::examine;
+use schedd_core::domain::consistency::{FAMILIES, Mend, SINGLE_KEYS};
 
 use crate::doctor::desk::{Desk, unreadable};
 
@@ -158,10 +158,11 @@ async fn right_type_garbage_in_a_key_of_any_family_is_named_and_mended_where_saf
 
 #[tokio::test]
 async fn a_group_rid_of_a_damaged_setting_is_said_again_by_its_file() {
-    use schedd::store::{Section, SectionText};
+    use schedd_store::{Section, SectionText};
     let desk = Desk::new();
     let section = Section::Group("g".parse().unwrap());
-    let text = SectionText::Group(schedd::domain::queue::group_rules::GroupSettings::Exclusive);
+    let text =
+        SectionText::Group(schedd_core::domain::queue::group_rules::GroupSettings::Exclusive);
     let source = "one".parse().unwrap();
     desk.store.declare_section(&source, &section, Some(&text)).await.unwrap();
     assert_eq!(desk.store.read_declared(&source).await.unwrap()[&section], text.hash());

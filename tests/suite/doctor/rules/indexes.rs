@@ -1,9 +1,9 @@
 //! The rules of indexes and counters: they name what is there, all of it, and count it.
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::name::names::RunId;
 use schedd::engine::planning::backfill_plan;
-use schedd::store::{OutputFrames, OutputStream, WatchReply};
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_schedule::names::RunId;
+use schedd_store::{OutputFrames, OutputStream, WatchReply};
 use serde_json::json;
 
 use crate::doctor::desk::Desk;

@@ -1,8 +1,8 @@
 //! The rules of jobs: what is planned of one, and what waits.
 
-use schedd::domain::run::run_state::RunState;
 use schedd::engine::planning::{job_operations, retry_order};
-use schedd::store::Verdict;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_store::Verdict;
 use serde_json::json;
 
 use crate::doctor::desk::Desk;
@@ -101,7 +101,7 @@ async fn jobs_whose_runs_are_used_up_or_come_only_at_a_boot_are_in_order() {
         [("a", json!({"every": "1m", "max_runs": 1})), ("b", json!({"delay": "1m", "max_runs": 1}))]
     {
         let run = desk.add(job, keys).await;
-        let order = schedd::store::ClaimOrder { max_runs: Some(1), ..desk.order(&run).await };
+        let order = schedd_store::ClaimOrder { max_runs: Some(1), ..desk.order(&run).await };
         let claim = crate::scripts::world::World::won(desk.claim(60_000, &order).await);
         desk.demand_sound(job).await;
         desk.succeed(60_001, &claim).await;

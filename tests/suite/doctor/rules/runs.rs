@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use schedd::domain::name::names::{JobName, RunId};
-use schedd::domain::queue::lane::Lane;
 use schedd::engine::maintenance::consistency_check::ConsistencyChecker;
-use schedd::store::{SkipOrder, SkipReply, Successor};
+use schedd_core::domain::queue::lane::Lane;
+use schedd_schedule::names::{JobName, RunId};
+use schedd_store::{SkipOrder, SkipReply, Successor};
 use serde_json::json;
 
 use crate::doctor::desk::Desk;

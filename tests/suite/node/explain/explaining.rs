@@ -12,8 +12,8 @@ use crate::support::redis::TestRedis;
 use crate::support::script::Script;
 use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
-use schedd::domain::run::run_state::RunState;
-use schedd::store::RunRecord;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_store::RunRecord;
 
 /// Who runs the tests, as schedctl has it.
 pub(crate) fn who() -> String {
@@ -320,7 +320,7 @@ fn a_run_whose_record_was_folded_is_reported_from_the_ledger() {
         )
         .unwrap();
     let at = |seconds: i64| {
-        schedd::domain::time::unix_millis::UnixMillis::new(created + seconds * 1000)
+        schedd_schedule::time::unix_millis::UnixMillis::new(created + seconds * 1000)
             .unwrap()
             .to_string()
     };

@@ -13,8 +13,8 @@ use crate::support::redis::TestRedis;
 use crate::support::script::Script;
 use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
-use schedd::domain::name::names::RunId;
-use schedd::domain::time::unix_millis::UnixMillis;
+use schedd_schedule::names::RunId;
+use schedd_schedule::time::unix_millis::UnixMillis;
 
 fn at(ms: i64) -> UnixMillis {
     UnixMillis::new(ms).unwrap()
@@ -304,7 +304,7 @@ fn the_times_around_one_that_is_none_are_those_of_the_schedule_of_then() {
     .good();
     let (second, third) = (first.saturating_add(hour), first.saturating_add(2 * hour));
     let shown = |due: UnixMillis| {
-        schedd::domain::time::wording::shown(due, &schedd::domain::time::zone::Zone::utc())
+        schedd_schedule::time::wording::shown(due, &schedd_schedule::time::zone::Zone::utc())
     };
     let (reported, document) =
         explained(&redis, &["j", "--at", &second.saturating_add(hour / 2).to_string()]);

@@ -13,8 +13,8 @@ use crate::support::redis::TestRedis;
 use crate::support::script::Script;
 use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
-use schedd::domain::run::run_state::RunState;
-use schedd::domain::time::unix_millis::UnixMillis;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::time::unix_millis::UnixMillis;
 
 /// Two nodes, of which only the first was there when the two occurrences ran; the second has seen that fences had risen.
 struct Scene {

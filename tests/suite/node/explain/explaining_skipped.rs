@@ -9,7 +9,7 @@ use crate::support::redis::TestRedis;
 use crate::support::script::{Act, Script};
 use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 
 #[test]
 fn runs_skipped_behind_a_pause_name_catch_up_and_the_pause_that_is_over() {

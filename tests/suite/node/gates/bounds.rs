@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use redis::Commands;
-use schedd::config;
-use schedd::domain::run::run_state::RunState;
-use schedd::domain::time::zone::Zone;
 use schedd::engine::planning::job_operations;
 use schedd::engine::planning::planting;
 use schedd::engine::planning::planting::Request;
-use schedd::store::{Existing, SourceKind};
+use schedd_core::config;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::time::zone::Zone;
+use schedd_store::{Existing, SourceKind};
 use serde_json::json;
 
 use crate::support::ctl::Schedctl;

@@ -1,7 +1,7 @@
 //! Runs that have their place at a gate while their queue takes nothing, or no node carries their label: with whole nodes they keep
 //! nobody out, and the rate of a key holds by when runs begin.
 
-use schedd::domain::time::unix_millis::UnixMillis;
+use schedd_schedule::time::unix_millis::UnixMillis;
 use serde_json::json;
 
 use crate::node::explain::explaining::explained;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use schedd::domain::queue::gate::Gate;
-use schedd::domain::queue::lane::Lane;
+use schedd_core::domain::queue::gate::Gate;
+use schedd_core::domain::queue::lane::Lane;
 use serde_json::json;
 
 use crate::support::ctl::Schedctl;
@@ -261,7 +261,7 @@ fn groups_and_explain_report_whose_turn_it_is_and_what_a_run_waits_for() {
     ctl.run(&["cancel", &shy]).good();
     assert_eq!(
         eye.wait_for_history("shy", 1)[0].state,
-        schedd::domain::run::run_state::RunState::Cancelled
+        schedd_core::domain::run::run_state::RunState::Cancelled
     );
     let findings = ctl.run(&["doctor", "--json"]).json();
     assert!(
@@ -307,7 +307,7 @@ fn what_waits_at_a_gate_is_scheduled_held_by_a_pause_and_freed_by_an_edit() {
     until("it runs once it is resumed", LONG, || script.of("held").into_iter().next());
     assert_eq!(
         eye.wait_for_history("held", 1)[0].state,
-        schedd::domain::run::run_state::RunState::Succeeded
+        schedd_core::domain::run::run_state::RunState::Succeeded
     );
     let findings = ctl.run(&["doctor", "--json"]).json();
     assert!(

@@ -12,7 +12,7 @@ use crate::support::redis::TestRedis;
 use crate::support::script::Script;
 use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 
 const QUICK: &str = "[daemon]\nlease = \"2s\"\ntick = \"100ms\"\n";
 

@@ -12,10 +12,11 @@ use crate::support::redis::TestRedis;
 use crate::support::script::Script;
 use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
-use schedd::domain::queue::lane_serving::Serving;
-use schedd::domain::run::run_state::RunState;
-use schedd::domain::time::unix_millis::UnixMillis;
-use schedd::engine::{self, HostFacts, Naming};
+use schedd::engine;
+use schedd::engine::{HostFacts, Naming};
+use schedd_core::domain::queue::lane_serving::Serving;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::time::unix_millis::UnixMillis;
 
 #[test]
 fn equal_nodes_share_the_work_and_each_run_is_done_once() {

@@ -9,7 +9,7 @@ use crate::support::redis::TestRedis;
 use crate::support::script::{Act, Script, exit};
 use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 
 const GAP_MS: i64 = 300;
 const MEMBERS: [&str; 3] = ["ta", "tb", "tc"];

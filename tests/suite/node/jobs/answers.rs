@@ -14,7 +14,7 @@ use crate::support::redis::TestRedis;
 use crate::support::script::{Act, Script, exit};
 use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 
 /// Keys of the job `work`: its claim is the first call that uses the first key, its end the first with the other.
 const OF_A_CLAIM: &str = "{schedd}:open:work";

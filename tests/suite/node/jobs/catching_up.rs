@@ -10,7 +10,7 @@ use crate::support::redis::TestRedis;
 use crate::support::script::Script;
 use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);

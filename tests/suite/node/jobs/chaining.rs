@@ -10,8 +10,8 @@ use crate::support::redis::TestRedis;
 use crate::support::script::{Act, Script, exit};
 use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
-use schedd::domain::run::run_state::RunState;
-use schedd::domain::schedule::chain::chain_end::ParentEnd;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::chain::chain_end::ParentEnd;
 
 const CHAIN: &str = "\
 [jobs.extract]\nevery = \"1s\"\noverlap = \"allow\"\nshell = \"true\"\n\

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use schedd::domain::job::job_spec::Action;
+use schedd::attempts::Attempt;
 use schedd::engine::planning::planting::Applied;
-use schedd::executor::Attempt;
+use schedd_core::domain::job::job_spec::Action;
 use serde_json::json;
 
 use crate::node::QUICK;

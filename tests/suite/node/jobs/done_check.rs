@@ -15,8 +15,8 @@ use crate::support::eye::Eye;
 use crate::support::host::http_sink::{Answer, HttpSink};
 use crate::support::redis::TestRedis;
 use crate::support::wait::{LONG, until};
-use schedd::domain::run::run_state::RunState;
-use schedd::store::RunRecord;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_store::RunRecord;
 
 /// A real question: a line of the shell that notes that it was asked, and what jobs and it leave behind.
 struct Desk {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 use serde_json::json;
 
 use super::catching_up::add_in_the_past;

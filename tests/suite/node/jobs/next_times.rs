@@ -1,6 +1,6 @@
 //! A run sets the time of its job's next run.
 
-use schedd::domain::run::run_state::{AttemptOutcome, RunState};
+use schedd_core::domain::run::run_state::{AttemptOutcome, RunState};
 use serde_json::json;
 
 use crate::support::ctl::Schedctl;

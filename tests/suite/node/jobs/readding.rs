@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use schedd::domain::run::run_state::RunState;
-use schedd::store::JobRecord;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_store::JobRecord;
 use serde_json::json;
 
 use crate::support::ctl::Schedctl;

@@ -1,8 +1,8 @@
 //! `@reboot`: once for each boot of a host, on that host only. A boot is made by changing what Redis remembers of the last one.
 
 use redis::Commands as _;
-use schedd::domain::queue::lane::Lane;
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::queue::lane::Lane;
+use schedd_core::domain::run::run_state::RunState;
 
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
@@ -73,12 +73,10 @@ fn a_run_for_another_host_is_left_to_it() {
     let eye = Eye::on(&redis);
     let _node = ScriptedNode::on(&redis, &script).node("one").jobs(JOB).start();
     let own = eye.wait_for_history("warm-up", 1).remove(0).run;
-    let far =
-        schedd::domain::name::names::RunId::manual(own.job().clone(), own.due(), "far").unwrap();
+    let far = schedd_schedule::names::RunId::manual(own.job().clone(), own.due(), "far").unwrap();
     eye.ask(eye.store().plant_reboot(&far, &Lane::of_host("elsewhere"), "b1")).unwrap();
     // One planted after it, for any host, has run.
-    let hand =
-        schedd::domain::name::names::RunId::manual(own.job().clone(), own.due(), "hand").unwrap();
+    let hand = schedd_schedule::names::RunId::manual(own.job().clone(), own.due(), "hand").unwrap();
     eye.ask(eye.store().plant_manual(&hand, &"default".parse().unwrap(), None)).unwrap();
     eye.wait_for_history("warm-up", 2);
     let left = eye.run(&far.to_string()).unwrap();

@@ -13,8 +13,8 @@ use crate::support::redis::TestRedis;
 use crate::support::script::{Act, Script, exit};
 use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
-use schedd::domain::run::run_state::RunState;
-use schedd::domain::time::unix_millis::UnixMillis;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::time::unix_millis::UnixMillis;
 
 #[test]
 fn only_the_codes_a_job_lists_are_tried_again() {

@@ -10,9 +10,9 @@ use crate::support::redis::TestRedis;
 use crate::support::script::{Act, Script};
 use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
-use schedd::domain::run::run_state::RunState;
-use schedd::domain::schedule::day_sets::DaySet;
-use schedd::store::RunRecord;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::day_sets::DaySet;
+use schedd_store::RunRecord;
 
 #[test]
 fn a_job_with_a_delay_runs_again_so_long_after_each_end_and_never_beside_itself() {
@@ -121,8 +121,7 @@ fn nothing_runs_after_the_end_nor_on_an_excluded_day() {
     eye.add(&json!({"name": "ends", "every": "1s", "end": end.to_string(), "shell": "true"}));
     // Yesterday to tomorrow, so that the test may cross a midnight.
     let day = |offset: i64| now.as_i64() / 86_400_000 + offset;
-    let days =
-        DaySet::of([schedd::domain::schedule::day_sets::DayItem::Dates(day(-1), day(1))]).texts();
+    let days = DaySet::of([schedd_schedule::day_sets::DayItem::Dates(day(-1), day(1))]).texts();
     eye.add(&json!({"name": "free", "cron": "* * * * * *", "tz": "UTC", "exclude": days, "shell": "true"}));
     let next = eye.job("free").unwrap().pending.unwrap();
     assert_eq!(

@@ -6,7 +6,7 @@ use super::notice_desk::Desk;
 use crate::support::ctl::Schedctl;
 use crate::support::daemon::Schedd;
 use crate::support::wait::{LONG, until};
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 
 #[test]
 fn notices_waiting_for_retry_leave_the_hidden_job_open_and_cancel_together() {

@@ -7,7 +7,7 @@ use crate::node::explain::explaining::assert_says;
 use crate::support::ctl::Schedctl;
 use crate::support::daemon::Schedd;
 use crate::support::wait::{LONG, until};
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 
 #[test]
 fn a_run_no_node_takes_and_one_that_goes_on_too_long_are_reported_of() {

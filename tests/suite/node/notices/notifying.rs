@@ -10,7 +10,7 @@ use crate::support::ctl::Schedctl;
 use crate::support::daemon::Schedd;
 use crate::support::host::http_sink::{Answer, Recorded};
 use crate::support::wait::{LONG, until};
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 
 #[test]
 fn a_failure_is_reported_in_the_end_only_and_a_success_after_it_as_recovered() {

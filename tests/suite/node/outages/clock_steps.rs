@@ -13,8 +13,8 @@ use crate::support::redis::TestRedis;
 use crate::support::script::{Act, Script, exit};
 use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
-use schedd::domain::run::run_state::RunState;
 use schedd::engine::planning::job_operations;
+use schedd_core::domain::run::run_state::RunState;
 
 const DAY: i64 = 86_400;
 const FIVE_YEARS: i64 = 1_826 * DAY;

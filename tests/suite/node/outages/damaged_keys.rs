@@ -9,7 +9,7 @@ use crate::support::redis::TestRedis;
 use crate::support::script::{Act, Script, exit};
 use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 
 #[test]
 fn entries_that_are_no_runs_are_moved_aside_and_the_others_run() {

@@ -16,7 +16,7 @@ use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
 use crate::support::replica::{Primary, Replica};
 use crate::support::wait::{LONG, until};
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 
 /// The servers nodes have met, and when.
 fn met(redis: &TestRedis) -> HashMap<String, i64> {

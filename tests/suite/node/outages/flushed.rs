@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use redis::Commands;
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 use serde_json::{Value, json};
 
 use crate::node::QUICK;

@@ -1,6 +1,6 @@
 //! Runs that a journal gave back, and stretches that were skipped around them: each occurrence has one end.
 
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 use serde_json::json;
 
 use super::flushed::until_journaled;

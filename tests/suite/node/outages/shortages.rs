@@ -3,8 +3,8 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
-use schedd::domain::run::run_state::RunState;
 use schedd::engine::planning::planting::Applied;
+use schedd_core::domain::run::run_state::RunState;
 use serde_json::{Value, json};
 
 use crate::support::ctl::Schedctl;

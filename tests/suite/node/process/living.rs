@@ -9,10 +9,10 @@ use crate::support::redis::TestRedis;
 use crate::support::script::Script;
 use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
-use schedd::domain::run::run_state::RunState;
 use schedd::engine::planning::job_operations;
 use schedd::engine::planning::planting::Applied;
-use schedd::store::CancelReply;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_store::CancelReply;
 
 #[test]
 fn a_recurring_job_runs_once_at_each_of_its_times() {

@@ -7,7 +7,7 @@ use crate::support::daemon::{Schedd, ScheddBuilder};
 use crate::support::eye::Eye;
 use crate::support::host::program::write_program;
 use crate::support::redis::TestRedis;
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 
 /// Starts it, has it run `jobs` jobs that print, and stops it.
 fn works_and_stops(redis: &TestRedis, schedd: ScheddBuilder, jobs: u32) {

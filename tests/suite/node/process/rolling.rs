@@ -9,8 +9,8 @@ use crate::support::effects::Effects;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
 use crate::support::wait::{LONG, until};
-use schedd::domain::run::run_state::RunState;
-use schedd::store::RunRecord;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_store::RunRecord;
 
 /// A tick, and as much again and a half for a machine that is busy with other tests.
 const LATE_MS: i64 = 100 + 150;

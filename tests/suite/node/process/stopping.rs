@@ -11,7 +11,7 @@ use crate::support::effects::Effects;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
 use crate::support::wait::{LONG, until};
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
 
 fn begun(effects: &Effects, job: &str) {
     until(&format!("{job} begins"), LONG, || effects.of(job).into_iter().next());

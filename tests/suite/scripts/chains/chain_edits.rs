@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use schedd::domain::name::names::RunId;
-use schedd::domain::run::run_state::RunState;
 use schedd::engine::chains::chain_upkeep::forget_stuck;
-use schedd::store::{ApplyOrder, ApplyReply, ChildReply, Claim, StopRunning};
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::RunId;
+use schedd_store::{ApplyOrder, ApplyReply, ChildReply, Claim, StopRunning};
 
 use super::chaining::{add, edit, give, run_to};
 use crate::scripts::jobs::removing::removal;
@@ -134,7 +134,7 @@ async fn a_child_that_gets_a_schedule_in_flight_still_runs_for_the_occurrence() 
 #[tokio::test]
 async fn a_retried_parent_decides_by_the_parents_that_the_occurrence_began_with() {
     let (world, of_y) = half_way().await;
-    world.finish(7, &of_y, schedd::store::Verdict::Final(RunState::Failed)).await;
+    world.finish(7, &of_y, schedd_store::Verdict::Final(RunState::Failed)).await;
     assert_eq!(give(&world, 8).await, [ChildReply::Skipped, ChildReply::Skipped]);
     edit(&world, 9, "z", "after w2 x").await;
     let order = crate::scripts::jobs::retrying::retrial(&of_y, &world.job("y").await);

@@ -1,11 +1,11 @@
 //! `plant_child`, and what asks for it: each end of a parent is given to its children once, and a child runs once an occurrence.
 
-use schedd::domain::consistency::ChainPlaces;
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::name::names::RunId;
-use schedd::domain::queue::lane::Lane;
-use schedd::domain::run::run_state::RunState;
-use schedd::store::{
+use schedd_core::domain::consistency::ChainPlaces;
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::queue::lane::Lane;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::RunId;
+use schedd_store::{
     ApplyOrder, ApplyReply, ChainEndRecord, ChildReply, Claim, JobRecord, MendReply, RetryReply,
     SkipOrder, SkipReply, Store, Verdict,
 };

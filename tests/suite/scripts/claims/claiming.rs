@@ -1,11 +1,9 @@
 //! `claim_runs`: the step in which a run leaves the due set, gets its lease, and its job's next run is planted.
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::name::names::RunId;
-use schedd::domain::run::run_state::RunState;
-use schedd::store::{
-    Blocking, CancelReply, ClaimOrder, ClaimReply, Existing, StopRunning, Verdict,
-};
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::RunId;
+use schedd_store::{Blocking, CancelReply, ClaimOrder, ClaimReply, Existing, StopRunning, Verdict};
 
 use crate::scripts::jobs::removing::removal;
 use crate::scripts::world::{World, claimant, definition, name, queue, run_of, t, token, version};

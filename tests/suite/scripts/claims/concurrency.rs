@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use schedd::domain::job::job_spec::{Delivery, Overlap};
-use schedd::domain::name::names::{Fence, JobName, RunId};
-use schedd::store::{
+use schedd_core::domain::job::job_spec::{Delivery, Overlap};
+use schedd_schedule::names::{Fence, JobName, RunId};
+use schedd_store::{
     Address, ClaimOrder, ClaimReply, Keys, LaneAsk, LanePoll, Rev, Store, Successor,
 };
 
@@ -28,7 +28,7 @@ async fn claim_all(
         if due.is_empty() {
             return won;
         }
-        let order = |entry: &schedd::store::DueEntry| {
+        let order = |entry: &schedd_store::DueEntry| {
             let run: RunId = entry.member.parse().unwrap();
             let next = run.due().as_i64() - t(0).as_i64() + 1000;
             let successor = (next < EACH * 1000).then(|| Successor::on_time(run.job(), t(next)));
@@ -45,7 +45,7 @@ async fn claim_all(
                 job_lane: queue("default"),
                 gates: Vec::new(),
                 known_places: Vec::new(),
-                per_key: schedd::domain::queue::gate::PerKey::default(),
+                per_key: schedd_core::domain::queue::gate::PerKey::default(),
             }
         };
         let orders: Vec<ClaimOrder> = due.iter().map(order).collect();
@@ -104,8 +104,8 @@ async fn each_of_two_thousand_runs_is_claimed_by_one_of_sixteen_nodes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_end_recovery_and_cancel_of_a_run_end_it_exactly_once() {
-    use schedd::domain::run::run_state::RunState;
-    use schedd::store::{FinishReply, RecoverReply, Verdict};
+    use schedd_core::domain::run::run_state::RunState;
+    use schedd_store::{FinishReply, RecoverReply, Verdict};
     let world = World::new();
     for round in 0..20 {
         let job = format!("j{round}");

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::run::run_state::RunState;
-use schedd::store::{
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_store::{
     ApplyOrder, ApplyReply, CancelReply, ClaimReply, DefinitionChange, FinishReply, PauseReply,
     RecoverReply, ResumeOrder, ResumeReply, SkipOrder, SkipReply, Verdict,
 };
@@ -177,7 +177,7 @@ async fn so_does_what_a_lost_node_or_a_cancel_ends() {
     let next = run_of("a", 20_000 + DELAY);
     assert_eq!(world.score("due:other", &next.to_string()), Some(20_000 + DELAY));
     world.assert_sound();
-    let mut stale = schedd::store::CancelOrder { run: next, ..cancel };
+    let mut stale = schedd_store::CancelOrder { run: next, ..cancel };
     stale.lane = queue("other");
     assert_eq!(world.at(20_001).cancel_run(&stale).await.unwrap(), CancelReply::Stale);
 }
@@ -201,7 +201,7 @@ async fn a_run_that_waited_while_its_job_was_moved_gets_its_turn_in_the_new_queu
 async fn of_the_runs_that_may_begin_no_more_begin_however_they_come() {
     let world = World::new();
     let run = world.plant("a", 0).await;
-    let order = |order: schedd::store::ClaimOrder| schedd::store::ClaimOrder {
+    let order = |order: schedd_store::ClaimOrder| schedd_store::ClaimOrder {
         max_runs: Some(1),
         overlap: Overlap::Allow,
         ..order
@@ -223,7 +223,7 @@ async fn of_the_runs_that_may_begin_no_more_begin_however_they_come() {
 async fn a_first_attempt_past_its_latest_start_is_skipped_as_missed() {
     let world = World::new();
     let run = world.plant("a", 0).await;
-    let late = |order| schedd::store::ClaimOrder { latest_start: Some(t(500)), ..order };
+    let late = |order| schedd_store::ClaimOrder { latest_start: Some(t(500)), ..order };
     let reply = world.claim(501, &late(world.order_with(&run, Overlap::Skip, 1_000).await)).await;
     assert!(matches!(reply, ClaimReply::Blocked(_)), "{reply:?}");
     let record = world.run(&run).await;

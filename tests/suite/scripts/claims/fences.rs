@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::name::names::Fence;
-use schedd::store::{Claim, ClaimOrder, StoreError, Verdict};
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_schedule::names::Fence;
+use schedd_store::{Claim, ClaimOrder, StoreError, Verdict};
 
 use crate::scripts::world::{World, claimant, queue, t, token};
 
@@ -96,7 +96,7 @@ async fn a_run_s_own_fence_rises_although_the_counter_is_lost_and_the_clock_set_
     let second = world.win(0, &run).await;
     assert!(second.fence > first.fence);
     let third = world.finish(1, &second, Verdict::Retry(Duration::ZERO)).await;
-    assert!(matches!(third, schedd::store::FinishReply::Retrying(_)));
+    assert!(matches!(third, schedd_store::FinishReply::Retrying(_)));
 }
 
 #[tokio::test]

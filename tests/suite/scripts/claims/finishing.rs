@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use schedd::domain::job::job_spec::{Delivery, Overlap};
-use schedd::domain::name::names::Fence;
-use schedd::domain::run::run_state::RunState;
-use schedd::store::{
+use schedd_core::domain::job::job_spec::{Delivery, Overlap};
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::Fence;
+use schedd_store::{
     Blocking, CancelReply, Claim, ClaimOrder, ClaimReply, FinishReply, LeaseWord, Verdict,
 };
 
@@ -237,7 +237,7 @@ async fn a_run_to_be_asked_about_again_takes_its_attempt_back_and_waits() {
     world.assert_sound();
     assert!(matches!(
         world.claim(5_099, &world.order(&claim.run).await).await,
-        schedd::store::ClaimReply::Early
+        schedd_store::ClaimReply::Early
     ));
     let again = world.win(5_100, &claim.run).await;
     assert_eq!((again.attempt, again.unclear, again.claimed_before), (1, 1, true));

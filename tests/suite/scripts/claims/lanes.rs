@@ -1,7 +1,7 @@
 //! Lanes: a job's runs are due in the one of its priority and labels, nodes know of it, and a poll tells the most urgent first.
 
-use schedd::domain::run::run_state::RunState;
-use schedd::store::{ApplyOrder, ApplyReply, LaneAsk, LanePoll, Verdict};
+use schedd_core::domain::run::run_state::RunState;
+use schedd_store::{ApplyOrder, ApplyReply, LaneAsk, LanePoll, Verdict};
 
 use crate::scripts::world::{World, claimant, definition, queue, run_of, t, token, version};
 
@@ -52,7 +52,7 @@ async fn a_changed_priority_or_label_moves_the_planned_run_as_a_changed_queue_do
     {
         let job = world.job("a").await;
         let read = Some((job.rev, job.lane));
-        let change = schedd::store::DefinitionChange::Rest;
+        let change = schedd_store::DefinitionChange::Rest;
         let edit = ApplyOrder {
             read,
             change,
@@ -71,7 +71,7 @@ async fn a_changed_priority_or_label_moves_the_planned_run_as_a_changed_queue_do
 async fn a_run_keeps_its_lane_for_a_retry_and_its_successor_takes_the_job_s() {
     let world = World::new();
     let run = world.plant_as(in_lane("a", 0, "default!2")).await;
-    let order = world.order_with(&run, schedd::domain::job::job_spec::Overlap::Skip, 50).await;
+    let order = world.order_with(&run, schedd_core::domain::job::job_spec::Overlap::Skip, 50).await;
     let replies = world
         .at(0)
         .claim_runs(usize::MAX, &claimant("n1"), &queue("default!2"), &token(), &[order])
@@ -152,13 +152,13 @@ async fn whoever_puts_a_run_back_writes_its_lane_down_before() {
     let run = world.plant_as(in_lane("a", 0, "default!4")).await;
     let _: i64 = world.raw("DEL", "lanes", &[]);
     world.at(0).pause_job(&world.job("a").await, None, &[]).await.unwrap();
-    let resume = schedd::store::ResumeOrder {
+    let resume = schedd_store::ResumeOrder {
         name: "a".parse().unwrap(),
         rev: world.job("a").await.rev,
         lane: queue("default!4"),
         paused_run: Some(run.clone()),
         skipped: None,
-        planted: Some(schedd::store::Successor::on_time(run.job(), run.due())),
+        planted: Some(schedd_store::Successor::on_time(run.job(), run.due())),
     };
     world.at(0).resume_job(&resume).await.unwrap();
     assert_eq!(world.store.read_lanes().await.unwrap(), [queue("default!4")].into());

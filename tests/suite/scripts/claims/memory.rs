@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::run::run_state::RunState;
-use schedd::store::{
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_store::{
     CancelReply, FinishReply, LeaseWord, OutputFrames, OutputStream, RecoverReply, RetryReply,
     StopRunning, StoreError, Verdict,
 };
@@ -31,8 +31,7 @@ async fn nothing_new_is_taken_and_nothing_half_of_it_written() {
     let before = world.snapshot();
     let mut frames = OutputFrames::new(0);
     frames.push_head(OutputStream::Stdout, b"hello");
-    let hand =
-        schedd::domain::name::names::RunId::manual("a".parse().unwrap(), run.due(), "x").unwrap();
+    let hand = schedd_schedule::names::RunId::manual("a".parse().unwrap(), run.due(), "x").unwrap();
     let errors = [
         world.at(1).apply_job(&definition("b", 5)).await.unwrap_err(),
         world.at(1).retry_run(&retrial).await.unwrap_err(),

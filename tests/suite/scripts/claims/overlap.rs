@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::run::run_state::RunState;
-use schedd::store::{
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_store::{
     Blocking, CancelReply, ClaimReply, FinishReply, LeaseWord, RemoveReply, StopRunning, Verdict,
 };
 
@@ -15,7 +15,7 @@ use crate::scripts::world::{LEASE, World, definition, name, run_of, successor, v
 const QUEUE: Overlap = Overlap::Queue { max: 1 };
 
 /// A job with one open run at 0 and one that came due at 1000 under `overlap`; the next is due at 2000.
-async fn collide(overlap: Overlap) -> (World, schedd::store::Claim, ClaimReply) {
+async fn collide(overlap: Overlap) -> (World, schedd_store::Claim, ClaimReply) {
     let world = World::new();
     let first = world.plant("a", 0).await;
     let open = world.win_with(0, &first, overlap, 1000).await;

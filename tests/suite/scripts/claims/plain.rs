@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use schedd::domain::job::job_spec::{Delivery, Overlap};
-use schedd::domain::run::run_state::RunState;
-use schedd::store::{
+use schedd_core::domain::job::job_spec::{Delivery, Overlap};
+use schedd_core::domain::run::run_state::RunState;
+use schedd_store::{
     ApplyOrder, Claim, ClaimOrder, ClaimReply, FinishReply, PlainEnd, Store, Verdict,
 };
 

@@ -1,6 +1,6 @@
 //! `list_due` and `list_behind`: what is due, what comes next, and entries no run can have.
 
-use schedd::store::{ApplyOrder, Change, DueEntry, LaneAsk, LanePoll};
+use schedd_store::{ApplyOrder, Change, DueEntry, LaneAsk, LanePoll};
 
 use crate::scripts::world::{World, definition, queue, run_of, t};
 

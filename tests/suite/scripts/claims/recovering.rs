@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::queue::lane::Lane;
-use schedd::domain::run::run_state::RunState;
-use schedd::store::{CancelReply, Claim, ExpiredLease, RecoverReply, Recovery, Verdict};
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::queue::lane::Lane;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_store::{CancelReply, Claim, ExpiredLease, RecoverReply, Recovery, Verdict};
 
 use crate::scripts::world::{LEASE, World, t};
 
@@ -134,7 +134,7 @@ async fn of_two_leases_of_one_run_the_later_is_kept() {
     let world = World::new();
     let claim = running(&world).await;
     let left_behind =
-        Claim { fence: schedd::domain::name::names::Fence::new(5).unwrap(), ..claim.clone() };
+        Claim { fence: schedd_schedule::names::Fence::new(5).unwrap(), ..claim.clone() };
     let _: i64 =
         world.raw("ZADD", "leases", &[&t(9_000).as_i64().to_string(), &format!("{}#5", claim.run)]);
     let reply =
@@ -178,7 +178,7 @@ async fn a_run_that_is_over_is_not_taken_back_nor_ended_anew_and_its_lease_goes(
                 .finish_run(&claim, &Verdict::Final(RunState::Failed), "", &[], "")
                 .await
                 .unwrap();
-            assert_eq!((reply, world.snapshot()), (schedd::store::FinishReply::Lost, before));
+            assert_eq!((reply, world.snapshot()), (schedd_store::FinishReply::Lost, before));
             let lease = expired(&claim, 10_000);
             assert_eq!(
                 world.at(20_000).recover_run(&lease, &recovery(verdict)).await.unwrap(),

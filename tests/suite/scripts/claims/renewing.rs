@@ -1,7 +1,7 @@
 //! `renew_leases`: a lease moves only under its fence, and the answer tells who is asked to stop.
 
-use schedd::domain::name::names::Fence;
-use schedd::store::{LeaseWord, StoreError};
+use schedd_schedule::names::Fence;
+use schedd_store::{LeaseWord, StoreError};
 
 use crate::scripts::world::{LEASE, World, run_of};
 

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::run::run_state::RunState;
-use schedd::store::{Blocking, ClaimOrder, ClaimReply, SkipOrder, SkipReply, Verdict};
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_store::{Blocking, ClaimOrder, ClaimReply, SkipOrder, SkipReply, Verdict};
 
 use crate::scripts::world::{World, queue, run_of, successor, t};
 
@@ -89,7 +89,7 @@ async fn a_planned_run_whose_record_says_otherwise_is_not_skipped_over_it() {
 
 impl World {
     /// The rev of another job: one this job has never had.
-    pub(crate) async fn plant_other_rev(&self) -> schedd::store::Rev {
+    pub(crate) async fn plant_other_rev(&self) -> schedd_store::Rev {
         let order = crate::scripts::world::definition("other", 5);
         self.at(77).apply_job(&order).await.unwrap();
         self.job("other").await.rev

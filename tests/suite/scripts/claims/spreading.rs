@@ -1,9 +1,9 @@
 //! `spread_runs`: missed runs with ready times of their own, and what may happen to them before they start.
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::name::names::RunId;
-use schedd::domain::run::run_state::RunState;
-use schedd::store::{
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::RunId;
+use schedd_store::{
     ApplyOrder, Blocking, CancelReply, ClaimReply, RemoveReply, SpreadOrder, SpreadReply,
     SpreadWindow, StopRunning, Successor,
 };

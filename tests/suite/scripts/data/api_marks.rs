@@ -1,6 +1,6 @@
 //! The marks of the HTTP API: `replace_mark`, `begin_answer` and `use_link`.
 
-use schedd::store::MarkSuccessor::{Answer, Mark, Nothing};
+use schedd_store::MarkSuccessor::{Answer, Mark, Nothing};
 
 use crate::scripts::world::World;
 

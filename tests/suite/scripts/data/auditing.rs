@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use schedd::domain::consistency::{CountFacts, JobPlaces, PlannedRun, judge_job, judge_run};
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::name::names::{Fence, RunId};
-use schedd::domain::queue::lane::Lane;
-use schedd::store::{
+use schedd_core::domain::consistency::{CountFacts, JobPlaces, PlannedRun, judge_job, judge_run};
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::queue::lane::Lane;
+use schedd_schedule::names::{Fence, RunId};
+use schedd_store::{
     CheckNote, JobMending, JobRecord, JobToInspect, MendReply, Searched, Store, Verdict,
 };
 

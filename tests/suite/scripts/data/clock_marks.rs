@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use schedd::domain::job::unique_rule::Second;
-use schedd::store::{ApplyReply, JobMending, MendReply, SkipOrder, SkipReply, Verdict};
+use schedd_core::domain::job::unique_rule::Second;
+use schedd_store::{ApplyReply, JobMending, MendReply, SkipOrder, SkipReply, Verdict};
 
 use crate::scripts::jobs::uniques::only;
 use crate::scripts::world::{World, definition, name, queue, run_of, successor, t};
@@ -102,7 +102,7 @@ async fn a_run_that_is_due_too_late_is_due_in_time_and_never_later() {
     let run = world.plant("a", 0).await;
     let claim = world.win_at(DAY, &run, &[]).await;
     world.finish(DAY + 1, &claim, Verdict::Retry(Duration::from_secs(5))).await;
-    let mend = async |run: &schedd::domain::name::names::RunId, ready: i64| {
+    let mend = async |run: &schedd_schedule::names::RunId, ready: i64| {
         let mut facts = world
             .at(0)
             .inspect_runs(&[(run.clone(), None)], &[queue("default")])

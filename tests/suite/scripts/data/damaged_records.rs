@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::run::run_state::RunState;
-use schedd::store::{FinishReply, OutputFrames, RecoverReply, StoreError, Verdict};
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_store::{FinishReply, OutputFrames, RecoverReply, StoreError, Verdict};
 
 use crate::scripts::claims::recovering::{expired, recovery};
 use crate::scripts::world::{World, claimant, definition, name, queue, run_of, version};
 
 const DAMAGED: [&str; 6] = ["", "x", "-1", "inf", "nan", "1e300"];
 
-async fn running(world: &World) -> schedd::store::Claim {
+async fn running(world: &World) -> schedd_store::Claim {
     let run = world.plant("a", 0).await;
     world.win_with(0, &run, Overlap::Skip, 1_000_000).await
 }
@@ -195,7 +195,7 @@ async fn a_job_with_a_damaged_rev_can_be_defined_anew() {
         }
         assert_eq!(
             world.at(0).apply_job(&edit).await.unwrap(),
-            schedd::store::ApplyReply::Updated,
+            schedd_store::ApplyReply::Updated,
             "{damaged:?}"
         );
         world.assert_sound();
@@ -237,7 +237,7 @@ async fn damaged_sizes_of_output_stop_no_writing() {
         let _: () = world.raw("SET", "output_bytes", &[damaged]);
         let _: i64 = world.raw("HSET", &format!("output:{}#1", claim.run), &["size", damaged]);
         let mut frames = OutputFrames::new(0);
-        frames.push_head(schedd::store::OutputStream::Stdout, b"hello");
+        frames.push_head(schedd_store::OutputStream::Stdout, b"hello");
         assert_eq!(
             world.at(1).write_output(&claim, &frames).await.unwrap(),
             Some(10),

@@ -1,8 +1,8 @@
 //! `note_events`: what happened to a node is kept, bounded, and read back around an instant.
 
-use schedd::domain::name::names::NodeName;
-use schedd::domain::run::node_event::{NodeEvent, NodeEventKind};
-use schedd::store::EventNote;
+use schedd_core::domain::run::node_event::{NodeEvent, NodeEventKind};
+use schedd_schedule::names::NodeName;
+use schedd_store::EventNote;
 
 use crate::scripts::world::{World, t};
 

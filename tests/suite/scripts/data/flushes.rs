@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use schedd::domain::run::run_state::RunState;
-use schedd::store::{
+use schedd_core::domain::run::run_state::RunState;
+use schedd_store::{
     ApplyOrder, ApplyReply, CancelReply, ClaimReply, FinishReply, LeaseWord, ManualReply,
     OutputFrames, PauseReply, RecoverReply, RemoveReply, StopRunning, Verdict,
 };
@@ -58,7 +58,7 @@ async fn a_storm_of_script_flushes_during_pipelines_loses_and_doubles_nothing() 
                             false
                         }
                         Err(error) => {
-                            let error: &schedd::store::StoreError = error;
+                            let error: &schedd_store::StoreError = error;
                             assert!(error.is_passing(), "{error}");
                             true
                         }

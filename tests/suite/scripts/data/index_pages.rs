@@ -1,7 +1,7 @@
 //! `read_page`: pages of an index behind a cursor.
 
-use schedd::domain::name::names::{JobName, RunId};
-use schedd::store::{Ended, IndexCursor, JobIndex};
+use schedd_schedule::names::{JobName, RunId};
+use schedd_store::{Ended, IndexCursor, JobIndex};
 
 use crate::scripts::world::{World, name, run_of, t};
 

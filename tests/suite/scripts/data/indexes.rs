@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schedd::domain::name::names::RunId;
-use schedd::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::RunId;
 use serde_json::Value;
 
 use crate::scripts::world::World;

@@ -6,8 +6,8 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use schedd::domain::time::unix_millis::UnixMillis;
-use schedd::store::{Address, Keys, LeaseWord, Store, StoreError};
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{Address, Keys, LeaseWord, Store, StoreError};
 
 use crate::scripts::world::{LEASE, World, t};
 use crate::support::redis::TestRedis;

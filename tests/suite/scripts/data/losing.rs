@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::name::names::{Fence, RunId};
-use schedd::domain::run::run_state::RunState;
-use schedd::domain::schedule::lateness::SkippedRange;
-use schedd::domain::time::unix_millis::UnixMillis;
 use schedd::engine::recovery::restored_ends;
 use schedd::engine::recovery::restored_ends::Given;
-use schedd::store::{
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::lateness::SkippedRange;
+use schedd_schedule::names::{Fence, RunId};
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{
     ApplyOrder, DataLoss, EpochReply, KnownRun, LaneAsk, LanePoll, LossKind, LossReport,
     ReportReply, RestoreOrder, RestoreReply, ReturnReply, SkipOrder, SkipReply, Successor,
     TakenFrom, Verdict,
@@ -207,10 +207,10 @@ async fn an_ended_run_is_written_back_wherever_it_stands_and_its_job_goes_on() {
     let world = World::new();
     let run = world.plant("a", 0).await;
     world.win_with(0, &run, Overlap::Queue { max: 5 }, 1000).await;
-    let _: schedd::store::ClaimReply = {
+    let _: schedd_store::ClaimReply = {
         let order = world.order(&run_of("a", 1000)).await;
         world
-            .claim(1000, &schedd::store::ClaimOrder { overlap: Overlap::Queue { max: 5 }, ..order })
+            .claim(1000, &schedd_store::ClaimOrder { overlap: Overlap::Queue { max: 5 }, ..order })
             .await
     };
     assert_eq!(world.total("waiting"), 1);
@@ -223,7 +223,7 @@ async fn an_ended_run_is_written_back_wherever_it_stands_and_its_job_goes_on() {
     world.win_with(0, &first, Overlap::Queue { max: 5 }, 1000).await;
     let order = world.order(&run_of("a", 1000)).await;
     world
-        .claim(1000, &schedd::store::ClaimOrder { overlap: Overlap::Queue { max: 5 }, ..order })
+        .claim(1000, &schedd_store::ClaimOrder { overlap: Overlap::Queue { max: 5 }, ..order })
         .await;
     assert_eq!(
         restore(&world, 2000, &restoring(&run_of("a", 1000), "", LATER)).await,
@@ -267,7 +267,7 @@ async fn a_run_written_back_is_not_planted_again() {
     assert_eq!(restore(&world, 900, &restoring(&run, "", LATER)).await, RestoreReply::Restored);
     let reply =
         world.at(-1000).apply_job(&crate::scripts::world::definition("a", 0)).await.unwrap();
-    assert_eq!(reply, schedd::store::ApplyReply::Occupied);
+    assert_eq!(reply, schedd_store::ApplyReply::Occupied);
 }
 
 #[tokio::test]
@@ -457,9 +457,10 @@ async fn a_range_keeps_what_reports_its_occurrences_and_nothing_else_of_its_job(
             "{fields:?}"
         );
         let kept = world.store.read_skipped_ranges(&[run]).await.unwrap().remove(0).unwrap();
-        let kept = schedd::config::from_canonical(&kept.counted_by.expect("it is kept").definition)
-            .unwrap();
-        let whole = schedd::config::from_canonical(&text)
+        let kept =
+            schedd_core::config::from_canonical(&kept.counted_by.expect("it is kept").definition)
+                .unwrap();
+        let whole = schedd_core::config::from_canonical(&text)
             .unwrap_or_else(|error| panic!("{timing}: {error}"));
         assert_eq!(
             (&kept.schedule, &kept.shape, &kept.tz, kept.dst),
@@ -485,7 +486,7 @@ async fn a_skipped_run_in_no_range_is_known_and_a_run_read_two_ways_is_named() {
     world.win_with(0, &first, Overlap::Skip, 100_000).await;
     let by_hand = world.by_hand("a", 10).await;
     let order = world.order(&by_hand).await;
-    assert!(matches!(world.claim(20, &order).await, schedd::store::ClaimReply::Blocked(_)));
+    assert!(matches!(world.claim(20, &order).await, schedd_store::ClaimReply::Blocked(_)));
     assert_eq!(world.state(&by_hand).await, RunState::Skipped);
     let orders = [restoring(&by_hand, "", LATER)];
     let given =
@@ -503,7 +504,7 @@ async fn a_skipped_run_in_no_range_is_known_and_a_run_read_two_ways_is_named() {
     let _: i64 = world.raw("HSET", &format!("run:{}", run_of("a", 0)), &["skipped_to", &damaged]);
     let (orders, named) =
         ([restoring(&run_of("a", 2000), "", LATER)], std::sync::Mutex::new(Vec::new()));
-    let failed = |run: &RunId, error: &schedd::store::StoreError| {
+    let failed = |run: &RunId, error: &schedd_store::StoreError| {
         named.lock().unwrap().push((run.clone(), error.to_string()));
     };
     let given = restored_ends::give_back(&world.at(7000), &orders, failed).await.unwrap();
@@ -561,7 +562,7 @@ async fn a_restored_end_frees_the_next_run_in_its_jobs_queue_and_a_stray_entry_n
     world.win_with(0, &first, Overlap::Queue { max: 5 }, 1000).await;
     let order = world.order(&run_of("a", 1000)).await;
     world
-        .claim(1000, &schedd::store::ClaimOrder { overlap: Overlap::Queue { max: 5 }, ..order })
+        .claim(1000, &schedd_store::ClaimOrder { overlap: Overlap::Queue { max: 5 }, ..order })
         .await;
     world.raw::<i64>("HSET", "job:a", &["queue", "other"]);
     assert_eq!(restore(&world, 2000, &restoring(&first, "", LATER)).await, RestoreReply::Stale);
@@ -581,7 +582,7 @@ async fn a_restored_end_frees_the_next_run_in_its_jobs_queue_and_a_stray_entry_n
         .claim_runs(usize::MAX, &claimant("n1"), &queue("default"), &token(), &[order])
         .await
         .unwrap();
-    assert!(matches!(replies[..], [schedd::store::ClaimReply::Gone]));
+    assert!(matches!(replies[..], [schedd_store::ClaimReply::Gone]));
     assert_eq!(world.score("due:default", &first.to_string()), None);
 }
 

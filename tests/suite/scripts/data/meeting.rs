@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use schedd::domain::name::names::Fence;
-use schedd::store::{ClaimOrder, ClaimReply, LaneAsk, LanePoll, Met, Poll, StoreError};
+use schedd_schedule::names::Fence;
+use schedd_store::{ClaimOrder, ClaimReply, LaneAsk, LanePoll, Met, Poll, StoreError};
 
 use crate::scripts::world::{World, claimant, queue, t};
 
@@ -14,7 +14,7 @@ async fn poll(world: &World, at: i64) -> Poll {
 /// What is due, and when the next is.
 fn found(poll: &Poll) -> (usize, Option<i64>) {
     let LanePoll::Due { due, next, .. } = &poll.lanes[0] else { panic!("{poll:?}") };
-    (due.len(), next.map(schedd::domain::time::unix_millis::UnixMillis::as_i64))
+    (due.len(), next.map(schedd_schedule::time::unix_millis::UnixMillis::as_i64))
 }
 
 #[tokio::test]
@@ -104,8 +104,8 @@ async fn a_claim_made_from_a_poll_is_not_sent_to_another_server() {
     let order = ClaimOrder {
         run: run.clone(),
         rev: world.job("a").await.rev,
-        delivery: schedd::domain::job::job_spec::Delivery::AtLeastOnce,
-        overlap: schedd::domain::job::job_spec::Overlap::Skip,
+        delivery: schedd_core::domain::job::job_spec::Delivery::AtLeastOnce,
+        overlap: schedd_core::domain::job::job_spec::Overlap::Skip,
         max_age: None,
         latest_start: None,
         max_runs: None,
@@ -113,7 +113,7 @@ async fn a_claim_made_from_a_poll_is_not_sent_to_another_server() {
         job_lane: queue("default"),
         gates: Vec::new(),
         known_places: Vec::new(),
-        per_key: schedd::domain::queue::gate::PerKey::default(),
+        per_key: schedd_core::domain::queue::gate::PerKey::default(),
     };
     let store = world.at(0);
     let polled = store.list_due(&[LaneAsk::new(queue("default"), 5)]).await.unwrap().marks.server;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use schedd::domain::name::names::NodeName;
-use schedd::store::{BeatFacts, BeatReply, NameClaim, NodeBeat};
+use schedd_schedule::names::NodeName;
+use schedd_store::{BeatFacts, BeatReply, NameClaim, NodeBeat};
 
 use crate::scripts::world::{World, t};
 use crate::support::facts::node_facts;

@@ -1,6 +1,6 @@
 //! `quarantine_run`: what cannot be understood is put aside whole, and only as it was seen.
 
-use schedd::store::{
+use schedd_store::{
     Blocking, ClaimReply, DueEntry, LaneAsk, LanePoll, PutBackReply, QuarantineEntry, Quarantined,
     RecoverReply, SetAside,
 };

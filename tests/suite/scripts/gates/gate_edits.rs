@@ -1,8 +1,8 @@
 //! What waits at gates and is paused or edited meanwhile: a one-shot is held and gives its places up, and an edit judges it anew.
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::name::names::RunId;
-use schedd::store::{
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_schedule::names::RunId;
+use schedd_store::{
     ApplyOrder, ApplyReply, Blocking, ClaimReply, DefinitionChange, Existing, PauseReply,
     ResumeOrder, ResumeReply, Successor,
 };
@@ -12,7 +12,7 @@ use crate::scripts::world::{World, definition, gate, queue, run_of, t, token, ve
 const GATES: &[&str] = &["group:g", "key:k"];
 
 /// `a` runs with the key; the one-shot `b` has its place in the group and waits for the key.
-async fn one_waits() -> (World, schedd::store::Claim, RunId) {
+async fn one_waits() -> (World, schedd_store::Claim, RunId) {
     let world = World::new();
     let a = world.plant_once("a", 0).await;
     let b = world.plant_once("b", 1).await;
@@ -51,7 +51,7 @@ async fn a_one_shot_that_waits_at_a_gate_is_held_by_a_pause_and_runs_after_the_r
         PauseReply::Stale,
         "its run was not read"
     );
-    let unread = schedd::store::RunRecord { places: Vec::new(), ..world.run(&b).await };
+    let unread = schedd_store::RunRecord { places: Vec::new(), ..world.run(&b).await };
     let paused = world.at(3).pause_job(&world.job("b").await, Some(&unread), &[]).await.unwrap();
     assert_eq!(paused, PauseReply::Paused, "the gates it stands at are asked for");
     assert!(stands(&world, &b).is_empty(), "{:?}", stands(&world, &b));
@@ -134,8 +134,7 @@ async fn an_edit_that_changes_what_a_waiting_run_has_to_pass_has_it_judged_anew(
     assert_eq!((world.score("due:default", &b.to_string()), world.total("waiting")), (Some(3), 0));
     world.assert_sound();
     let known_places = GATES.iter().map(|name| gate(name)).collect();
-    let order =
-        schedd::store::ClaimOrder { known_places, ..world.order_at(&b, &["group:g"]).await };
+    let order = schedd_store::ClaimOrder { known_places, ..world.order_at(&b, &["group:g"]).await };
     let claim = World::won(world.claim(4, &order).await);
     assert_eq!(world.run(&b).await.waiting_for, None);
     world.succeed(5, &claim).await;
@@ -150,7 +149,7 @@ async fn a_run_judged_anew_that_still_finds_its_gate_shut_waits_by_its_due_time(
     let c = world.plant_once("c", 5).await;
     world.claim(5, &world.order_at(&c, &["key:k"]).await).await;
     let by_hand = world.by_hand("b", 6).await;
-    let order = schedd::store::ClaimOrder {
+    let order = schedd_store::ClaimOrder {
         overlap: Overlap::Allow,
         ..world.order_at(&by_hand, &["key:k"]).await
     };

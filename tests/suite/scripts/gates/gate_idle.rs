@@ -1,11 +1,11 @@
 //! Runs that were let in at a gate and do not begin: they keep nobody out, and come to their right when their queue takes them. And
 //! the rate of a key, which counts those that begin.
 
-use schedd::domain::name::names::RunId;
-use schedd::domain::queue::gate::PerKey;
-use schedd::domain::queue::lane::Lane;
-use schedd::domain::queue::rate::Rate;
-use schedd::store::{
+use schedd_core::domain::queue::gate::PerKey;
+use schedd_core::domain::queue::lane::Lane;
+use schedd_core::domain::queue::rate::Rate;
+use schedd_schedule::names::RunId;
+use schedd_store::{
     ApplyOrder, Blocking, CancelReply, ClaimOrder, ClaimReply, DefinitionChange, Verdict,
 };
 
@@ -241,7 +241,7 @@ async fn a_turn_passes_when_the_patience_with_a_member_whose_queue_takes_nothing
     world.plant_as(ApplyOrder { lane: "shut".parse().unwrap(), ..definition("d", 0) }).await;
     let claim = async |offset: i64, run: &RunId, next: i64| {
         let order =
-            world.order_with(run, schedd::domain::job::job_spec::Overlap::Allow, next).await;
+            world.order_with(run, schedd_core::domain::job::job_spec::Overlap::Allow, next).await;
         let reply =
             world.claim(offset, &ClaimOrder { gates: vec![gate("group:g")], ..order }).await;
         world.open_all(offset).await;
@@ -295,7 +295,7 @@ async fn an_edit_that_moves_a_run_to_another_lane_lets_its_earlier_places_lapse(
         old_gates: both.iter().map(|name| gate(name)).collect(),
         ..definition("b", 1)
     };
-    assert_eq!(world.at(10).apply_job(&edited).await.unwrap(), schedd::store::ApplyReply::Updated);
+    assert_eq!(world.at(10).apply_job(&edited).await.unwrap(), schedd_store::ApplyReply::Updated);
     assert_eq!(
         stands(&world, &b, &["due:shut", "gate_holders:group:g"]),
         ["due:shut", "gate_holders:group:g"]
@@ -393,7 +393,7 @@ async fn by_when_runs_begin_no_range_sees_more_than_the_rate_of_their_key_and_on
                 let verdict = match rng.u8(0..8) {
                     0 => Verdict::Release,
                     1 => Verdict::Retry(std::time::Duration::from_millis(50)),
-                    _ => Verdict::Final(schedd::domain::run::run_state::RunState::Succeeded),
+                    _ => Verdict::Final(schedd_core::domain::run::run_state::RunState::Succeeded),
                 };
                 world.finish(now, &claim, verdict).await;
             }

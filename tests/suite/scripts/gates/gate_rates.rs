@@ -1,8 +1,8 @@
 //! Rates of one key that differ from job to job, are edited, or meet a clock that was set back: each is counted by itself.
 
-use schedd::domain::queue::gate::PerKey;
-use schedd::domain::queue::rate::Rate;
-use schedd::store::{ApplyOrder, ApplyReply, ClaimOrder, ClaimReply, DefinitionChange};
+use schedd_core::domain::queue::gate::PerKey;
+use schedd_core::domain::queue::rate::Rate;
+use schedd_store::{ApplyOrder, ApplyReply, ClaimOrder, ClaimReply, DefinitionChange};
 
 use super::gating::{KEY, is_queued, wake, yard};
 use crate::scripts::world::{World, definition, gate, run_of, version};

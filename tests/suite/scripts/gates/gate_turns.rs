@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::name::names::RunId;
-use schedd::store::{Blocking, Claim, ClaimOrder, ClaimReply, Verdict};
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_schedule::names::RunId;
+use schedd_store::{Blocking, Claim, ClaimOrder, ClaimReply, Verdict};
 
 use crate::scripts::claims::recovering::{expired, recovery};
 use crate::scripts::world::{World, gate, name, run_of};
@@ -148,7 +148,7 @@ async fn a_member_that_is_paused_or_gone_is_passed_over_at_once() {
     world.at(0).pause_job(&world.job("a").await, None, &[]).await.unwrap();
     let removal = crate::scripts::jobs::removing::removal(
         &world.job("b").await,
-        schedd::store::StopRunning::No,
+        schedd_store::StopRunning::No,
     );
     world.at(0).remove_job(&removal).await.unwrap();
     let reply = try_one(&world, 1, &run_of("c", 0), 1_000).await;
@@ -201,9 +201,9 @@ async fn settings_that_change_are_looked_at_at_once_and_damaged_ones_keep_runs_a
     let world = turns("a b", 0, 60_000).await;
     wait(&world, 0, &run_of("b", 0), 1_000).await;
     assert_eq!(is_due(&world, &run_of("b", 0)), None);
-    let section = schedd::store::Section::Group("g".parse().unwrap());
-    let text = schedd::store::SectionText::Group(
-        schedd::domain::queue::group_rules::GroupSettings::Exclusive,
+    let section = schedd_store::Section::Group("g".parse().unwrap());
+    let text = schedd_store::SectionText::Group(
+        schedd_core::domain::queue::group_rules::GroupSettings::Exclusive,
     );
     world.at(1).declare_section(&"n1".parse().unwrap(), &section, Some(&text)).await.unwrap();
     world.open_all(1).await;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::name::names::RunId;
-use schedd::domain::queue::lane::Lane;
-use schedd::store::{
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::queue::lane::Lane;
+use schedd_schedule::names::RunId;
+use schedd_store::{
     ApplyOrder, BeatFacts, BeatReply, Blocking, Claim, ClaimOrder, ClaimReply, NameClaim, NodeBeat,
 };
 

@@ -5,11 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::name::names::{JobName, RunId};
-use schedd::domain::queue::gate::{Gate, PerKey};
-use schedd::domain::run::run_state::RunState;
-use schedd::store::{
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::queue::gate::{Gate, PerKey};
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::{JobName, RunId};
+use schedd_store::{
     ApplyOrder, ApplyReply, BeatReply, CancelReply, Claim, ClaimOrder, ClaimReply,
     DefinitionChange, LaneAsk, LanePoll, NameClaim, NodeBeat, PauseReply, Recovery, ResumeOrder,
     ResumeReply, Takers, Verdict,
@@ -120,7 +120,10 @@ impl Walk {
                 _ => PerKey {
                     limit: Some(2),
                     rate: Some(
-                        "20/1s".parse::<schedd::domain::queue::rate::Rate>().unwrap().with_burst(2),
+                        "20/1s"
+                            .parse::<schedd_core::domain::queue::rate::Rate>()
+                            .unwrap()
+                            .with_burst(2),
                     ),
                 },
             };
@@ -229,7 +232,7 @@ impl Walk {
             let job = self.world.job(run.job().as_str()).await;
             let rules = self.rules[run.job().as_str()].clone();
             let next = (!self.is_winding_up && job.pending.as_ref() == Some(run)).then(|| {
-                schedd::store::Successor::on_time(
+                schedd_store::Successor::on_time(
                     run.job(),
                     t(self.now.max(0) + 5 + self.rng.i64(0..200)),
                 )
@@ -403,7 +406,7 @@ impl Walk {
             assert!(
                 matches!(
                     reply,
-                    schedd::store::RecoverReply::Recovered | schedd::store::RecoverReply::Ended
+                    schedd_store::RecoverReply::Recovered | schedd_store::RecoverReply::Ended
                 ),
                 "{reply:?}"
             );
@@ -437,7 +440,7 @@ impl Walk {
     async fn resume(&mut self, job: &'static str) {
         let record = self.world.job(job).await;
         let next = (!self.is_winding_up)
-            .then(|| schedd::store::Successor::on_time(&name(job), t(self.now.max(0) + 300)));
+            .then(|| schedd_store::Successor::on_time(&name(job), t(self.now.max(0) + 300)));
         let order = ResumeOrder {
             name: name(job),
             rev: record.rev,

@@ -1,7 +1,7 @@
 //! The list of jobs with gates: kept by each edit, told by lane and gate.
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::store::{ApplyOrder, ApplyReply, PlannedAtGate, StopRunning};
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_store::{ApplyOrder, ApplyReply, PlannedAtGate, StopRunning};
 
 use crate::scripts::jobs::removing::removal;
 use crate::scripts::world::{World, definition, gate, name, queue, run_of, t, version};
@@ -73,9 +73,9 @@ async fn gates_of_a_lane_are_listed_with_their_jobs_and_crowded_gates_passed_ove
             .list_job_gates(&queue("default"), after.map(gate).as_ref(), most, few)
             .await
             .unwrap();
-        let jobs = |(gate, jobs): &(schedd::domain::queue::gate::Gate, Vec<_>)| {
+        let jobs = |(gate, jobs): &(schedd_core::domain::queue::gate::Gate, Vec<_>)| {
             let jobs: Vec<String> =
-                jobs.iter().map(schedd::domain::name::names::JobName::to_string).collect();
+                jobs.iter().map(schedd_schedule::names::JobName::to_string).collect();
             format!("{} {}", gate.as_str(), jobs.join(","))
         };
         (

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::name::names::RunId;
-use schedd::domain::queue::gate::PerKey;
-use schedd::domain::queue::lane::Lane;
-use schedd::domain::run::run_state::RunState;
-use schedd::store::{
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::queue::gate::PerKey;
+use schedd_core::domain::queue::lane::Lane;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::RunId;
+use schedd_store::{
     ApplyOrder, Blocking, CancelReply, Claim, ClaimOrder, ClaimReply, FinishReply, RecoverReply,
     RemoveReply, StopRunning, Verdict,
 };
@@ -192,7 +192,7 @@ async fn so_many_of_a_key_run_at_once_as_it_allows() {
 #[tokio::test]
 async fn the_rate_of_a_key_opens_its_gate_at_the_time_it_allows() {
     let world = yard(&[("a", 0), ("b", 1), ("c", 2), ("d", 3)]).await;
-    let rate: schedd::domain::queue::rate::Rate = "2/1s".parse().unwrap();
+    let rate: schedd_core::domain::queue::rate::Rate = "2/1s".parse().unwrap();
     let rated = PerKey { limit: None, rate: Some(rate) };
     let try_one = async |offset: i64, job: &str, due: i64| {
         let order = ClaimOrder { per_key: rated, ..world.order_at(&run_of(job, due), KEY).await };
@@ -292,11 +292,11 @@ async fn a_job_others_are_not_to_run_beside_has_to_pass_the_gate_of_its_own_name
     let edited = ApplyOrder {
         name: name("a2"),
         read: Some((job.rev, job.lane)),
-        change: schedd::store::DefinitionChange::Rest,
+        change: schedd_store::DefinitionChange::Rest,
         planted: None,
         ..edited
     };
-    assert_eq!(world.at(7).apply_job(&edited).await.unwrap(), schedd::store::ApplyReply::Updated);
+    assert_eq!(world.at(7).apply_job(&edited).await.unwrap(), schedd_store::ApplyReply::Updated);
     assert_eq!(world.raw::<Vec<String>>("ZRANGE", "not_while", &["0", "-1"]), ["b a"]);
 }
 
@@ -411,7 +411,7 @@ async fn an_end_written_back_after_a_loss_gives_up_what_the_run_stood_at() {
         let order =
             crate::scripts::data::losing::restoring(&run, "20-n1-b", held.fence.as_u64() + 5);
         let replies = world.at(30).restore_runs(&[order]).await.unwrap();
-        assert!(matches!(replies[0], Ok(schedd::store::RestoreReply::Restored)), "{replies:?}");
+        assert!(matches!(replies[0], Ok(schedd_store::RestoreReply::Restored)), "{replies:?}");
         world.assert_sound();
     }
     world.open_all(30).await;
@@ -554,7 +554,7 @@ async fn what_waits_of_a_removed_job_ends_at_once() {
         ..world.order_with(&run_of("b", 1), Overlap::Skip, 1000).await
     };
     assert!(is_queued(&world.claim(5, &order).await));
-    let removal = schedd::store::RemoveOrder {
+    let removal = schedd_store::RemoveOrder {
         gates: vec![gate("key:k")],
         ..removal(&world.job("b").await, StopRunning::No)
     };
@@ -612,11 +612,11 @@ async fn a_run_found_in_two_places_at_a_gate_is_left_in_one() {
             .unwrap();
         world.at(6).mend_runs(&[facts]).await.unwrap().remove(0).unwrap()
     };
-    assert_eq!(mend().await, schedd::store::MendReply::Sound);
+    assert_eq!(mend().await, schedd_store::MendReply::Sound);
     let _: i64 = world.raw("ZADD", "due:default", &[&t(6).as_i64().to_string(), &b.to_string()]);
     assert_eq!(
         mend().await,
-        schedd::store::MendReply::Mended(vec!["taken out of gate_waiters:key:k".to_owned()])
+        schedd_store::MendReply::Mended(vec!["taken out of gate_waiters:key:k".to_owned()])
     );
     world.assert_sound();
     wait_at(&world, 7, &b, KEY).await;

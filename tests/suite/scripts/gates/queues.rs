@@ -1,8 +1,8 @@
 //! Limits and pauses of queues, as the claim judges them and polls show them.
 
-use schedd::domain::name::names::RunId;
-use schedd::domain::queue::queue_rules::{NoRoomReason, QueueSettings};
-use schedd::store::{ClaimReply, LaneAsk, LanePoll, Section, SectionText, Verdict};
+use schedd_core::domain::queue::queue_rules::{NoRoomReason, QueueSettings};
+use schedd_schedule::names::RunId;
+use schedd_store::{ClaimReply, LaneAsk, LanePoll, Section, SectionText, Verdict};
 
 use crate::scripts::world::{World, claimant, queue, t, token};
 
@@ -126,7 +126,7 @@ async fn every_way_a_lease_ends_gives_the_place_back() {
     world.assert_sound();
     let claim = world.win(20_001, &run).await;
     let lost = crate::scripts::claims::recovering::recovery(Some(
-        schedd::domain::run::run_state::RunState::Failed,
+        schedd_core::domain::run::run_state::RunState::Failed,
     ));
     world
         .at(40_000)
@@ -191,12 +191,12 @@ async fn a_run_that_ends_without_starting_needs_no_room() {
     let world = World::new();
     declare(&world, limited(1)).await;
     let first = world.plant("j", 0).await;
-    world.win_with(0, &first, schedd::domain::job::job_spec::Overlap::Skip, 10).await;
+    world.win_with(0, &first, schedd_core::domain::job::job_spec::Overlap::Skip, 10).await;
     let second = crate::scripts::world::run_of("j", 10);
     let reply = world
         .claim(
             10,
-            &world.order_with(&second, schedd::domain::job::job_spec::Overlap::Skip, 20).await,
+            &world.order_with(&second, schedd_core::domain::job::job_spec::Overlap::Skip, 20).await,
         )
         .await;
     assert!(matches!(reply, ClaimReply::Blocked(_)), "{reply:?}");

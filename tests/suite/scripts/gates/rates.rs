@@ -1,8 +1,8 @@
 //! Rates of queues: never more than a burst beyond the share of any time, by Redis' time, and nothing held for longer than needed.
 
-use schedd::domain::queue::queue_rules::{NoRoomReason, QueueSettings};
-use schedd::domain::queue::rate::Rate;
-use schedd::store::Verdict;
+use schedd_core::domain::queue::queue_rules::{NoRoomReason, QueueSettings};
+use schedd_core::domain::queue::rate::Rate;
+use schedd_store::Verdict;
 
 use super::queues::{claim_all, declare, plant, poll, won};
 use crate::scripts::world::{World, token};

@@ -1,10 +1,10 @@
 //! `judge_deadline` and `watch_run`: a run that has not started, or not ended, when it was to is told of once.
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::job::notice::Deadline as DeadlineKind;
-use schedd::domain::name::names::RunId;
-use schedd::domain::run::run_state::RunState;
-use schedd::store::{
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::job::notice::Deadline as DeadlineKind;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::RunId;
+use schedd_store::{
     ApplyOrder, ApplyReply, Blocking, Claim, ClaimOrder, ClaimReply, DeadlineReply, NoticeReply,
     RemoveReply, RestoreOrder, RestoreReply, ResumeReply, RetryReply, SkipOrder, SkipReply,
     StopRunning, Verdict, WatchReply,

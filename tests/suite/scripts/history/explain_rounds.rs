@@ -1,10 +1,10 @@
 //! The number of round trips that an explanation takes.
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::name::names::{NodeName, RunId};
-use schedd::domain::run::node_event::{NodeEvent, NodeEventKind};
 use schedd::engine::explanation::{Ask, gather};
-use schedd::store::{ApplyOrder, EventNote};
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::run::node_event::{NodeEvent, NodeEventKind};
+use schedd_schedule::names::{NodeName, RunId};
+use schedd_store::{ApplyOrder, EventNote};
 
 use crate::scripts::world::{World, definition, name, run_of, t};
 

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::run::run_state::RunState;
-use schedd::domain::schedule::lateness::SkippedRange;
-use schedd::domain::time::unix_millis::UnixMillis;
 use schedd::engine::Definition;
 use schedd::engine::maintenance::full_check::examine;
 use schedd::engine::planning::passed_ranges;
 use schedd::engine::recovery::restored_ends::Given;
-use schedd::store::{
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::lateness::SkippedRange;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{
     ApplyOrder, ClaimOrder, ClaimReply, InLedger, LedgerAnswer, LedgerRange, RestoreOrder,
     RestoreReply, SkipOrder, SkipReply,
 };

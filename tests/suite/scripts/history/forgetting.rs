@@ -1,9 +1,9 @@
 //! `forget_runs`, also of dead letters, and `forget_jobs`: what is over and past its bound goes, in bounded steps, and nothing else.
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::name::names::RunId;
-use schedd::domain::run::run_state::RunState;
-use schedd::store::{ApplyOrder, Ended, SkipOrder, SkipReply, SourceKind, StopRunning, Verdict};
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::RunId;
+use schedd_store::{ApplyOrder, Ended, SkipOrder, SkipReply, SourceKind, StopRunning, Verdict};
 
 use crate::scripts::jobs::removing::removal;
 use crate::scripts::world::{World, definition, name, queue, run_of, successor, t};
@@ -282,7 +282,7 @@ async fn nodes_long_gone_are_forgotten_unless_their_file_still_lists_a_job() {
     let _: i64 = world.raw("HSET", "source:lists", &["a", "hash"]);
     let gone = world.store.list_gone_nodes(t(500)).await.unwrap();
     assert_eq!(
-        gone.iter().map(schedd::domain::name::names::NodeName::as_str).collect::<Vec<_>>(),
+        gone.iter().map(schedd_schedule::names::NodeName::as_str).collect::<Vec<_>>(),
         ["gone", "lists"]
     );
     let all = ["gone", "lists", "there"].map(|node| node.parse().unwrap());

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use schedd::domain::explain::Subject;
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::name::names::RunId;
-use schedd::domain::run::run_state::RunState;
-use schedd::domain::time::unix_millis::UnixMillis;
 use schedd::engine::explanation::{Ask, gather};
-use schedd::store::{
+use schedd_core::domain::explain::Subject;
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::RunId;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{
     ApplyOrder, CancelReply, Claim, Ledger, LedgerRange, SkipOrder, SkipReply, StopRunning, Verdict,
 };
 
@@ -358,7 +358,7 @@ impl Play {
             Step::ByHand => {
                 let run = RunId::manual(name("a"), t(now), "hand").unwrap();
                 self.world.at(now).plant_manual(&run, &queue("default"), None).await.unwrap();
-                let order = schedd::store::ClaimOrder {
+                let order = schedd_store::ClaimOrder {
                     overlap: Overlap::Allow,
                     ..self.world.order(&run).await
                 };

@@ -1,14 +1,14 @@
 //! `plant_notice`, and what asks for it: each end of a run tells whom its job wants told, once, and however much there is to tell.
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::job::notice::NoticeKind;
-use schedd::domain::name::names::RunId;
-use schedd::domain::run::run_state::RunState;
-use schedd::domain::schedule::lateness::SkippedRange;
 use schedd::engine::maintenance::full_check::examine;
 use schedd::engine::recovery::restored_ends;
 use schedd::engine::recovery::restored_ends::Given;
-use schedd::store::{
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::job::notice::NoticeKind;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::lateness::SkippedRange;
+use schedd_schedule::names::RunId;
+use schedd_store::{
     ApplyOrder, ApplyReply, ClaimReply, DefinitionChange, MOST_OPEN, NoticeOrder, NoticeRecord,
     NoticeReply, RestoreOrder, RestoreReply, SkipOrder, SkipReply, Verdict,
 };
@@ -357,7 +357,7 @@ async fn a_retry_that_comes_too_late_ends_failed_and_is_reported() {
     let claim = world.win_with(0, &run, Overlap::Skip, 900_000).await;
     world.finish(1, &claim, Verdict::Retry(std::time::Duration::ZERO)).await;
     assert!(world.notices().await.is_empty(), "there is another attempt");
-    let order = schedd::store::ClaimOrder {
+    let order = schedd_store::ClaimOrder {
         max_age: Some(std::time::Duration::from_secs(1)),
         ..world.order(&run).await
     };

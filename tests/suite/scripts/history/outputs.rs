@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::store::{OutputFrames, OutputStream, Verdict};
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_store::{OutputFrames, OutputStream, Verdict};
 
 use crate::scripts::world::{World, name, run_of, t};
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::run::run_state::RunState;
-use schedd::domain::schedule::lateness::SkippedRange;
-use schedd::store::{
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::lateness::SkippedRange;
+use schedd_store::{
     ApplyOrder, ApplyReply, DefinitionChange, Existing, ManualReply, SourceKind, StoreError,
 };
 
@@ -238,12 +238,12 @@ async fn a_run_asked_for_by_hand_needs_a_job_in_the_queue_it_was_read_in() {
     let world = World::new();
     world.plant("a", 1000).await;
     let before = world.snapshot();
-    let hand = schedd::domain::name::names::RunId::manual(name("a"), t(5), "x").unwrap();
+    let hand = schedd_schedule::names::RunId::manual(name("a"), t(5), "x").unwrap();
     assert_eq!(
         world.at(5).plant_manual(&hand, &queue("other"), None).await.unwrap(),
         ManualReply::Stale
     );
-    let hand = schedd::domain::name::names::RunId::manual(name("b"), t(5), "x").unwrap();
+    let hand = schedd_schedule::names::RunId::manual(name("b"), t(5), "x").unwrap();
     assert_eq!(
         world.at(5).plant_manual(&hand, &queue("default"), None).await.unwrap(),
         ManualReply::Unknown

@@ -1,9 +1,9 @@
 //! What is done to a job is noted with who did it, in the script that does it, once; and a cancelled run says who had it
 //! cancelled.
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::run::run_state::RunState;
-use schedd::store::{
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_store::{
     ApplyOrder, ApplyReply, AuditEntry, CancelReply, ResumeOrder, RunRecord, StopRunning, Verdict,
 };
 
@@ -22,10 +22,7 @@ fn by(who: &str, what: &[&str]) -> Vec<(String, Option<String>)> {
     what.iter().map(|what| ((*what).to_owned(), Some(who.to_owned()))).collect()
 }
 
-async fn by_of(
-    world: &World,
-    run: &schedd::domain::name::names::RunId,
-) -> (RunState, Option<String>) {
+async fn by_of(world: &World, run: &schedd_schedule::names::RunId) -> (RunState, Option<String>) {
     let RunRecord { state, by, .. } = world.run(run).await;
     (state, by)
 }
@@ -61,9 +58,8 @@ async fn each_thing_done_to_a_job_is_noted_once_with_who_did_it() {
     for _ in 0..2 {
         ana(-700).resume_job(&resume).await.unwrap();
     }
-    let run =
-        schedd::domain::name::names::RunId::manual(name("a"), crate::scripts::world::t(-600), "x")
-            .unwrap();
+    let run = schedd_schedule::names::RunId::manual(name("a"), crate::scripts::world::t(-600), "x")
+        .unwrap();
     for _ in 0..2 {
         ana(-600).plant_manual(&run, &job.lane, None).await.unwrap();
     }
@@ -94,7 +90,8 @@ async fn each_thing_done_to_a_job_is_noted_once_with_who_did_it() {
 async fn a_running_run_that_a_user_stops_says_who_had_it_stopped() {
     let world = World::new();
     let run = world.plant("a", 0).await;
-    let claim = world.win_with(0, &run, schedd::domain::job::job_spec::Overlap::Skip, 1000).await;
+    let claim =
+        world.win_with(0, &run, schedd_core::domain::job::job_spec::Overlap::Skip, 1000).await;
     let order = world.cancelling(&run, None).await;
     for _ in 0..2 {
         assert_eq!(
@@ -109,7 +106,7 @@ async fn a_running_run_that_a_user_stops_says_who_had_it_stopped() {
         .unwrap();
     assert_eq!(
         words,
-        [schedd::store::LeaseWord::Stop("by a test".to_owned())],
+        [schedd_store::LeaseWord::Stop("by a test".to_owned())],
         "the job is told why, not who"
     );
     world.finish(3, &claim, Verdict::Final(RunState::Cancelled)).await;
@@ -121,7 +118,8 @@ async fn a_running_run_that_a_user_stops_says_who_had_it_stopped() {
 async fn a_run_stopped_while_it_waits_for_its_retry_says_so_too() {
     let world = World::new();
     let run = world.plant("a", 0).await;
-    let claim = world.win_with(0, &run, schedd::domain::job::job_spec::Overlap::Skip, 1000).await;
+    let claim =
+        world.win_with(0, &run, schedd_core::domain::job::job_spec::Overlap::Skip, 1000).await;
     world.at(1).signed(ANA).cancel_run(&world.cancelling(&run, None).await).await.unwrap();
     world.finish(2, &claim, Verdict::Retry(std::time::Duration::from_secs(9))).await;
     assert_eq!(by_of(&world, &run).await, (RunState::Cancelled, Some(ANA.to_owned())));
@@ -131,7 +129,8 @@ async fn a_run_stopped_while_it_waits_for_its_retry_says_so_too() {
 async fn what_is_open_of_a_removed_job_says_who_removed_it() {
     let world = World::new();
     let run = world.plant("a", 0).await;
-    let claim = world.win_with(0, &run, schedd::domain::job::job_spec::Overlap::Skip, 1000).await;
+    let claim =
+        world.win_with(0, &run, schedd_core::domain::job::job_spec::Overlap::Skip, 1000).await;
     world
         .at(1)
         .signed(ANA)
@@ -168,12 +167,9 @@ async fn the_newest_hundred_are_kept_and_none_outlives_its_job() {
         (100, AuditEntry::RUN_ASKED, None)
     );
     for at in 0..120 {
-        let run = schedd::domain::name::names::RunId::manual(
-            name("a"),
-            crate::scripts::world::t(at),
-            "hand",
-        )
-        .unwrap();
+        let run =
+            schedd_schedule::names::RunId::manual(name("a"), crate::scripts::world::t(at), "hand")
+                .unwrap();
         world.at(200).cancel_run(&world.cancelling(&run, None).await).await.unwrap();
     }
     world.at(300).remove_job(&removal(&world.job("a").await, StopRunning::No)).await.unwrap();
@@ -185,7 +181,8 @@ async fn the_newest_hundred_are_kept_and_none_outlives_its_job() {
 async fn a_claim_notes_only_what_was_not_as_planned() {
     let world = World::new();
     let first = world.plant("a", 0).await;
-    let claim = world.win_with(0, &first, schedd::domain::job::job_spec::Overlap::Skip, 1000).await;
+    let claim =
+        world.win_with(0, &first, schedd_core::domain::job::job_spec::Overlap::Skip, 1000).await;
     let record = world.run(&first).await;
     assert_eq!((record.ready_at, record.behind.clone(), record.first_start), (None, None, None));
     let second = run_of("a", 1000);
@@ -193,7 +190,11 @@ async fn a_claim_notes_only_what_was_not_as_planned() {
         .claim(
             1000,
             &world
-                .order_with(&second, schedd::domain::job::job_spec::Overlap::Queue { max: 1 }, 2000)
+                .order_with(
+                    &second,
+                    schedd_core::domain::job::job_spec::Overlap::Queue { max: 1 },
+                    2000,
+                )
                 .await,
         )
         .await;
@@ -206,7 +207,9 @@ async fn a_claim_notes_only_what_was_not_as_planned() {
     world
         .claim(
             2000,
-            &world.order_with(&third, schedd::domain::job::job_spec::Overlap::Skip, 3000).await,
+            &world
+                .order_with(&third, schedd_core::domain::job::job_spec::Overlap::Skip, 3000)
+                .await,
         )
         .await;
     assert_eq!(world.run(&third).await.behind, Some(first.clone()));

@@ -1,9 +1,9 @@
 //! `queue_backfill`, `plant_backfill` and `drop_backfill`: past occurrences get runs of their own, each once, one at a time.
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::name::names::RunId;
-use schedd::domain::run::run_state::RunState;
-use schedd::store::{BackfillReply, PlantReply, StopRunning};
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::RunId;
+use schedd_store::{BackfillReply, PlantReply, StopRunning};
 
 use super::removing::removal;
 use crate::scripts::world::{World, name, queue, run_of, t};
@@ -178,7 +178,7 @@ async fn a_backfill_run_waits_for_an_open_run_under_any_overlap_rule_until_it_en
         PlantReply::Planted
     );
     let order = world.order(&backfill(-100)).await;
-    let waiting = schedd::store::ClaimOrder { overlap: Overlap::Queue { max: u32::MAX }, ..order };
+    let waiting = schedd_store::ClaimOrder { overlap: Overlap::Queue { max: u32::MAX }, ..order };
     world.claim(2, &waiting).await;
     assert_eq!(world.store.list_waiting(&name("a")).await.unwrap(), [backfill(-100)]);
     world.assert_sound();

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::run::run_state::RunState;
-use schedd::store::{CancelReply, SkipOrder, Verdict};
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_store::{CancelReply, SkipOrder, Verdict};
 
 use crate::scripts::world::{World, definition, name, queue, run_of, successor, t, version};
 
@@ -130,7 +130,7 @@ async fn a_run_whose_turn_came_in_another_queue_is_found_there() {
     let mut edit = definition("a", 2000);
     (edit.read, edit.definition, edit.lane) =
         (Some((job.rev, job.lane)), version("v2"), queue("other"));
-    edit.change = schedd::store::DefinitionChange::Rest;
+    edit.change = schedd_store::DefinitionChange::Rest;
     edit.planted = None;
     world.at(1001).apply_job(&edit).await.unwrap();
     open.job_lane = queue("other");

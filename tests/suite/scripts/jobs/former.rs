@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::name::names::RunId;
-use schedd::domain::queue::lane::Lane;
-use schedd::domain::run::run_state::RunState;
-use schedd::store::{
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::queue::lane::Lane;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::RunId;
+use schedd_store::{
     ApplyOrder, ApplyReply, Blocking, ClaimReply, ManualReply, PlantReply, RebootReply, RetryReply,
     SpreadOrder, SpreadReply, StopRunning, Successor, Verdict,
 };
@@ -119,7 +119,7 @@ async fn a_run_at_a_gate_of_a_removed_job_does_not_begin_as_the_job_added_again(
     let run = run_of("a", 0);
     let order = world.order_at(&run, &["group:g"]).await;
     assert!(matches!(world.claim(1, &order).await, ClaimReply::Blocked(Blocking::AtGate)));
-    let order = schedd::store::RemoveOrder {
+    let order = schedd_store::RemoveOrder {
         gates: order.gates,
         ..removal(&world.job("a").await, StopRunning::No)
     };

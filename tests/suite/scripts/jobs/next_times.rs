@@ -1,6 +1,6 @@
 //! `set_next`: a run or an operator sets the time of a job's next run.
 
-use schedd::store::{NextReply, PauseReply};
+use schedd_store::{NextReply, PauseReply};
 
 use crate::scripts::world::{World, name, run_of, t};
 
@@ -59,7 +59,7 @@ async fn a_run_that_lost_its_lease_sets_no_time() {
         world.at(at).set_next(&record, t(9000), &extra, None, asked_by).await.unwrap()
     };
     let before = world.snapshot();
-    let other = schedd::domain::name::names::Fence::new(claim.fence.as_u64() + 1).unwrap();
+    let other = schedd_schedule::names::Fence::new(claim.fence.as_u64() + 1).unwrap();
     assert_eq!(ask(1, other).await, NextReply::Lost);
     assert_eq!(world.snapshot(), before);
     assert!(matches!(ask(1, claim.fence).await, NextReply::Postponed(_) | NextReply::Planted(_)));
@@ -118,7 +118,7 @@ async fn a_time_for_a_paused_ended_or_changed_job_changes_nothing() {
     let before = world.snapshot();
     assert_eq!(set(&world, 1, "a", 5000).await, NextReply::Paused);
     let run = run_of("b", 5000);
-    let other = schedd::store::JobRecord { name: name("b"), ..before_pause.clone() };
+    let other = schedd_store::JobRecord { name: name("b"), ..before_pause.clone() };
     let store = world.at(1);
     assert_eq!(
         store.set_next(&other, t(5000), &run, None, None).await.unwrap(),

@@ -1,10 +1,10 @@
 //! `pause_job` and `resume_job`: the pending run is held, and what passed meanwhile is told in one record.
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::name::names::RunId;
-use schedd::domain::run::run_state::RunState;
-use schedd::domain::schedule::lateness::SkippedRange;
-use schedd::store::{JobRecord, PauseReply, ResumeOrder, ResumeReply};
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::lateness::SkippedRange;
+use schedd_schedule::names::RunId;
+use schedd_store::{JobRecord, PauseReply, ResumeOrder, ResumeReply};
 
 use crate::scripts::world::{World, definition, run_of, successor, t};
 
@@ -141,7 +141,7 @@ async fn manual_runs_and_retries_of_a_paused_job_go_on() {
     let world = World::new();
     let run = world.plant("a", 0).await;
     let claim = world.win_with(0, &run, Overlap::Allow, 1000).await;
-    world.finish(1, &claim, schedd::store::Verdict::Retry(std::time::Duration::ZERO)).await;
+    world.finish(1, &claim, schedd_store::Verdict::Retry(std::time::Duration::ZERO)).await;
     world.at(2).pause_job(&world.job("a").await, None, &[]).await.unwrap();
     let again = world.win(3, &run).await;
     world.succeed(4, &again).await;
@@ -151,7 +151,7 @@ async fn manual_runs_and_retries_of_a_paused_job_go_on() {
     assert_eq!(world.job("a").await.pending, None, "nothing is planted while the job is paused");
     assert_eq!(
         world.at(7).apply_job(&definition("a", 0)).await.unwrap(),
-        schedd::store::ApplyReply::Unchanged
+        schedd_store::ApplyReply::Unchanged
     );
     world.assert_sound();
 }

@@ -1,8 +1,8 @@
 //! `plant_reboot`: a job's run for one boot of one host, planted once.
 
-use schedd::domain::name::names::RunId;
-use schedd::domain::queue::lane::Lane;
-use schedd::store::{LaneAsk, RebootReply};
+use schedd_core::domain::queue::lane::Lane;
+use schedd_schedule::names::RunId;
+use schedd_store::{LaneAsk, RebootReply};
 
 use crate::scripts::world::{World, name, queue, t};
 
@@ -38,10 +38,10 @@ async fn a_job_is_planted_once_for_each_boot_of_each_host() {
         let store = world.at(10);
         async move {
             match store.list_due(&[LaneAsk::new(queue, 9)]).await.unwrap().lanes.remove(0) {
-                schedd::store::LanePoll::Due { due, .. } => {
+                schedd_store::LanePoll::Due { due, .. } => {
                     due.into_iter().map(|entry| entry.member).collect::<Vec<_>>()
                 }
-                other @ schedd::store::LanePoll::WrongType(_) => panic!("{other:?}"),
+                other @ schedd_store::LanePoll::WrongType(_) => panic!("{other:?}"),
             }
         }
     };

@@ -1,9 +1,9 @@
 //! `remove_job`: a definition goes, what is open ends as it would.
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::run::run_state::RunState;
-use schedd::domain::schedule::lateness::SkippedRange;
-use schedd::store::{
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::lateness::SkippedRange;
+use schedd_store::{
     ApplyOrder, ApplyReply, JobRecord, LeaseWord, RemoveOrder, RemoveReply, SourceKind, StopRunning,
 };
 

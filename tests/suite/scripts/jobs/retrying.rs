@@ -1,9 +1,9 @@
 //! `retry_run`: a dead letter goes on as its own run, once a call, and beside no other that may not run with it.
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::name::names::RunId;
-use schedd::domain::run::run_state::RunState;
-use schedd::store::{
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::RunId;
+use schedd_store::{
     Beside, Blocking, Claim, ClaimReply, JobRecord, RecoverReply, RetryOrder, RetryReply,
     StopRunning, Verdict,
 };

@@ -1,10 +1,10 @@
 //! What files say of queues and groups, as it is kept for all nodes.
 
-use schedd::domain::name::job_source::SourceName;
-use schedd::domain::name::names::QueueName;
-use schedd::domain::queue::group_rules::{GroupSettings, TurnRules};
-use schedd::domain::queue::queue_rules::{QueueChange, QueueKey, QueueSettings};
-use schedd::store::{DeclareReply, QueueRecord, QueueReply, QueueSwitch, Section, SectionText};
+use schedd_core::domain::name::job_source::SourceName;
+use schedd_core::domain::queue::group_rules::{GroupSettings, TurnRules};
+use schedd_core::domain::queue::queue_rules::{QueueChange, QueueKey, QueueSettings};
+use schedd_schedule::names::QueueName;
+use schedd_store::{DeclareReply, QueueRecord, QueueReply, QueueSwitch, Section, SectionText};
 
 use crate::scripts::world::{World, name, t};
 

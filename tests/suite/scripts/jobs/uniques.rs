@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use schedd::domain::job::unique_rule::{Second, Unique};
-use schedd::domain::run::run_state::RunState;
-use schedd::store::{ApplyOrder, ApplyReply, Existing, StopRunning, UniqueOrder, Verdict};
+use schedd_core::domain::job::unique_rule::{Second, Unique};
+use schedd_core::domain::run::run_state::RunState;
+use schedd_store::{ApplyOrder, ApplyReply, Existing, StopRunning, UniqueOrder, Verdict};
 
 use super::removing::removal;
 use crate::scripts::world::{World, definition, name, successor, t, token};
@@ -193,7 +193,7 @@ async fn a_timed_key_lasts_whatever_becomes_of_the_job_unless_the_job_is_removed
 async fn a_change_of_the_holder_keeps_its_key_and_one_to_another_key_frees_the_old_one() {
     let world = World::new();
     world.plant_as(only("a", 5000, FOR_A_MINUTE, None)).await;
-    let edit = |order: ApplyOrder, job: schedd::store::JobRecord| ApplyOrder {
+    let edit = |order: ApplyOrder, job: schedd_store::JobRecord| ApplyOrder {
         read: Some((job.rev, job.lane)),
         planned: job.pending,
         existing: Existing::Edit,

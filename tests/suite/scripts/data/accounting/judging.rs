@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use schedd::domain::name::names::RunId;
-use schedd::domain::time::unix_millis::UnixMillis;
-use schedd::store::Ledger;
+use schedd_schedule::names::RunId;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::Ledger;
 
 use super::play::Play;
 use crate::scripts::world::name;

@@ -2,22 +2,22 @@
 
 use std::collections::BTreeSet;
 
-use schedd::config;
-use schedd::domain::job::job_spec::gates_of;
-use schedd::domain::name::names::RunId;
-use schedd::domain::run::run_state::RunState;
-use schedd::domain::schedule::lateness;
-use schedd::domain::schedule::lateness::{Decision, Due};
-use schedd::domain::schedule::timetable::Timetable;
-use schedd::domain::time::unix_millis::UnixMillis;
-use schedd::domain::time::zone::Zone;
 use schedd::engine::Definition;
 use schedd::engine::dispatch::orphans;
 use schedd::engine::planning::planting;
 use schedd::engine::planning::planting::{Applied, Request};
 use schedd::engine::planning::{job_operations, passed_ranges};
 use schedd::engine::recovery::restored_ends;
-use schedd::store::{
+use schedd_core::config;
+use schedd_core::domain::job::job_spec::gates_of;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::lateness;
+use schedd_schedule::lateness::{Decision, Due};
+use schedd_schedule::names::RunId;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_schedule::time::zone::Zone;
+use schedd_schedule::timetable::Timetable;
+use schedd_store::{
     Claim, ClaimOrder, ClaimReply, Existing, LaneAsk, LanePoll, ManualReply, RecoverReply,
     RestoreOrder, SkipOrder, SkipReply, SourceKind, SpreadOrder, SpreadReply, StopRunning,
     Successor, Verdict,

@@ -1,15 +1,15 @@
 //! One call of each script, in a world where it has something to do.
 
-use schedd::domain::consistency::{ChainPlaces, CountFacts, PlannedRun, RunPlace};
-use schedd::domain::job::job_spec::{Delivery, Overlap};
-use schedd::domain::job::unique_rule::Second;
-use schedd::domain::name::names::RunId;
-use schedd::domain::queue::lane::Lane;
-use schedd::domain::queue::queue_rules::{QueueChange, QueueKey, QueueSettings};
-use schedd::domain::run::node_event::{NodeEvent, NodeEventKind};
-use schedd::domain::run::run_state::RunState;
-use schedd::domain::schedule::lateness::SkippedRange;
-use schedd::store::{
+use schedd_core::domain::consistency::{ChainPlaces, CountFacts, PlannedRun, RunPlace};
+use schedd_core::domain::job::job_spec::{Delivery, Overlap};
+use schedd_core::domain::job::unique_rule::Second;
+use schedd_core::domain::queue::lane::Lane;
+use schedd_core::domain::queue::queue_rules::{QueueChange, QueueKey, QueueSettings};
+use schedd_core::domain::run::node_event::{NodeEvent, NodeEventKind};
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::lateness::SkippedRange;
+use schedd_schedule::names::RunId;
+use schedd_store::{
     ApplyOrder, ClaimReply, EventNote, JobMending, JobRecord, JobToInspect, LaneAsk, LanePoll,
     LedgerRange, MarkSuccessor, NoticeOrder, PlainEnd, QueueSwitch, RemoveOrder, RestoreOrder,
     ResumeOrder, RunDeadline, Searched, Section, SectionText, SkipOrder, SourceKind, SpreadOrder,
@@ -74,7 +74,7 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
         }
         "beat_node" => format!("{:?}", beat(world).await?),
         "cancel_run" => {
-            let order = schedd::store::CancelOrder {
+            let order = schedd_store::CancelOrder {
                 run: run.clone(),
                 lane: queue("default"),
                 job: Some((job.rev.clone(), job.lane.clone())),
@@ -84,7 +84,7 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
             format!("{:?}", store.cancel_run(&order).await?)
         }
         "claim_plain_runs" | "claim_runs" => {
-            let order = schedd::store::ClaimOrder {
+            let order = schedd_store::ClaimOrder {
                 run: run.clone(),
                 rev: job.rev.clone(),
                 delivery: Delivery::AtLeastOnce,
@@ -97,7 +97,7 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
                 job_lane: queue("default"),
                 gates: Vec::new(),
                 known_places: Vec::new(),
-                per_key: schedd::domain::queue::gate::PerKey::default(),
+                per_key: schedd_core::domain::queue::gate::PerKey::default(),
             };
             match store
                 .claim_runs(usize::MAX, &claimant("n1"), &queue("default"), &token(), &[order])
@@ -169,8 +169,8 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
         }
         "list_behind" => format!("{:?}", store.list_behind(&queue("default"), None, 5).await?),
         "read_page" => {
-            let start = schedd::store::IndexCursor::lowest();
-            let jobs = store.page_of_jobs(schedd::store::JobIndex::Defined, &start, 5).await?;
+            let start = schedd_store::IndexCursor::lowest();
+            let jobs = store.page_of_jobs(schedd_store::JobIndex::Defined, &start, 5).await?;
             format!("{jobs:?}")
         }
         "list_due" => {
@@ -229,7 +229,7 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
         "judge_deadline" => {
             let deadline = RunDeadline {
                 run: run.clone(),
-                kind: schedd::domain::job::notice::Deadline::Start,
+                kind: schedd_core::domain::job::notice::Deadline::Start,
                 at: t(0),
             };
             format!("{:?}", store.judge_deadline(&deadline).await?)

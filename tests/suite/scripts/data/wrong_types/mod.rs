@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use calls::call;
 use scene::{key_named, scene, stage_of};
-use schedd::store::StoreError;
+use schedd_store::StoreError;
 
 use super::coverage::headers;
 use crate::support::redis::TestRedis;

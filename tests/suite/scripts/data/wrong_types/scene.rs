@@ -1,9 +1,9 @@
 //! The worlds the scripts are called in.
 
-use schedd::domain::job::job_spec::Overlap;
-use schedd::domain::name::names::{NodeName, RunId};
-use schedd::domain::run::run_state::RunState;
-use schedd::store::{
+use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::{NodeName, RunId};
+use schedd_store::{
     ApplyOrder, ChainEndRecord, DueEntry, JobRecord, NameClaim, NodeBeat, NoticeRecord,
     OutputFrames, OutputStream, SkipOrder, SkipReply, SourceKind, StoreError, Verdict,
 };
@@ -18,7 +18,7 @@ pub(super) struct Scene {
     pub(super) world: World,
     pub(super) job: JobRecord,
     pub(super) run: RunId,
-    pub(super) claim: Option<schedd::store::Claim>,
+    pub(super) claim: Option<schedd_store::Claim>,
     pub(super) entry: DueEntry,
     /// Of the end of the first run.
     pub(super) notice: Option<NoticeRecord>,

@@ -1,0 +1,287 @@
+//! The lanes that the next poll reads. A poll reads at most [`PAGE`] lanes, so a poll costs the same
+//! for any number of lanes.
+//!
+//! Invariant: a poll leaves out a lane for one of three reasons only. The lane is known to have no
+//! run before a later time, no slot is free for it, or polls read other lanes first, each in turn.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::time::Duration;
+
+use super::slots::Offer;
+use schedd_core::domain::queue::lane::Lane;
+use schedd_core::domain::queue::queue_rules::Share;
+use schedd_core::host::boot_clock::BootInstant;
+use schedd_schedule::names::QueueName;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::PollTrace;
+
+/// The most lanes that a poll reads. With fewer lanes, each poll reads all lanes.
+const PAGE: usize = 100;
+/// The interval at which a page of known ready times is forgotten. So a run that was added without a
+/// change of the counters, for example by hand, is found in the end.
+const FORGET_EVERY: Duration = Duration::from_secs(60);
+
+/// The known ready times of the lanes of a node with many lanes.
+#[derive(Default)]
+pub(crate) struct LanePages {
+    /// The ready time of the next run of each lane without due runs. `None` if no run is planned.
+    next: BTreeMap<Lane, Option<UnixMillis>>,
+    /// The last poll: its state of the data, its time by Redis' clock, and when it was sent.
+    last: Option<(PollTrace, UnixMillis, BootInstant)>,
+    /// True if the node has more lanes than a page.
+    is_in_use: bool,
+    /// When a page of ready times was last forgotten, and the last lane of this page.
+    forgotten: Option<(BootInstant, Option<Lane>)>,
+    /// The queue with which the next page begins.
+    turn: Option<QueueName>,
+}
+
+/// The offers that the next poll reads.
+pub(crate) struct LanePage {
+    pub(crate) offers: Vec<Offer>,
+    /// True if no lane was left to another page.
+    pub(crate) is_whole: bool,
+}
+
+impl LanePages {
+    /// Returns the lanes of `offers` to read in a poll that is sent at `sent`. Strict queues come
+    /// first, and the other queues in turn.
+    pub(crate) fn page(&mut self, mut offers: Vec<Offer>, sent: BootInstant) -> LanePage {
+        self.is_in_use = offers.iter().map(|offer| offer.lanes.len()).sum::<usize>() > PAGE;
+        if !self.is_in_use {
+            return LanePage { offers, is_whole: true };
+        }
+        self.forget_old(sent);
+        // The time of the last poll was rounded down to a millisecond.
+        let passed = |at: BootInstant| sent.since(at).saturating_add(Duration::from_millis(1));
+        let now = self.last.as_ref().map(|(_, now, at)| now.saturating_add(passed(*at)));
+        for offer in &mut offers {
+            offer.lanes.retain(|lane| match self.next.get(lane) {
+                Some(next) => next.is_some_and(|next| now.is_none_or(|now| next <= now)),
+                None => true,
+            });
+        }
+        offers.retain(|offer| offer.slots > 0 && !offer.lanes.is_empty());
+        let first = offers.iter().position(|offer| Some(&offer.queue) >= self.turn.as_ref());
+        offers.rotate_left(first.unwrap_or(0));
+        offers.sort_by_key(|offer| offer.share != Share::Strict);
+        let (mut room, mut has_weighted, mut turn) = (PAGE, false, None);
+        let mut page = LanePage { offers: Vec::new(), is_whole: true };
+        for mut offer in offers {
+            // Strict queues come first, but leave half of a page to the others.
+            let is_strict = offer.share == Share::Strict;
+            let most = if is_strict { room.saturating_sub(PAGE / 2) } else { room };
+            let is_cut = offer.lanes.len() > most;
+            page.is_whole &= !is_cut;
+            if is_cut && has_weighted && turn.is_none() {
+                turn = Some(offer.queue.clone());
+            }
+            has_weighted |= !is_strict;
+            offer.lanes.truncate(most);
+            room -= offer.lanes.len();
+            if !offer.lanes.is_empty() {
+                page.offers.push(offer);
+            }
+        }
+        self.turn = turn.or(self.turn.take());
+        page
+    }
+
+    /// Forgets the next page of known ready times, if it is time.
+    fn forget_old(&mut self, now: BootInstant) {
+        let (at, last) = self.forgotten.take().unwrap_or((now, None));
+        if now.since(at) < FORGET_EVERY {
+            self.forgotten = Some((at, last));
+            return;
+        }
+        let after = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let old: Vec<Lane> = self
+            .next
+            .range((after, Bound::Unbounded))
+            .take(PAGE)
+            .map(|(lane, _)| lane.clone())
+            .collect();
+        for lane in &old {
+            self.next.remove(lane);
+        }
+        self.forgotten = Some((now, old.last().cloned()));
+    }
+
+    /// Records a poll that was sent at `sent`: its time by Redis' clock, and its state of the data, or
+    /// `None` if the state proves nothing. Forgets all ready times if a change was counted since the
+    /// poll before. Returns true if ready times were forgotten, so that the lanes that this poll left
+    /// out must be read.
+    pub(crate) fn note_poll(
+        &mut self,
+        now: UnixMillis,
+        trace: Option<&PollTrace>,
+        sent: BootInstant,
+    ) -> bool {
+        let trace = trace.filter(|_| self.is_in_use);
+        let is_known = match (trace, &self.last) {
+            (Some(trace), Some((before, at, _))) => {
+                now >= *at && trace.is_of_same_data(before) && trace.counts() == before.counts()
+            }
+            _ => false,
+        };
+        let is_forgotten = !is_known && !self.next.is_empty();
+        if is_forgotten {
+            self.next.clear();
+        }
+        self.last = trace.map(|trace| (trace.clone(), now, sent));
+        is_forgotten
+    }
+
+    /// Records that the last poll found no due run in `lane`, and the ready time of its next run.
+    /// Returns true if later polls leave out the lane until then.
+    pub(crate) fn note_next(&mut self, lane: &Lane, next: Option<UnixMillis>) -> bool {
+        if self.last.is_some() {
+            self.next.insert(lane.clone(), next);
+        }
+        self.last.is_some()
+    }
+
+    /// Records that the last poll found due runs in `lane`, or could not read the lane.
+    pub(crate) fn forget(&mut self, lane: &Lane) {
+        self.next.remove(lane);
+    }
+
+    /// Returns the first ready time after `now` of the known lanes. An earlier time is of a lane
+    /// without a free slot, and the end of a run wakes the node.
+    pub(crate) fn first_after(&self, now: UnixMillis) -> Option<UnixMillis> {
+        self.next.values().flatten().filter(|next| **next > now).min().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> BootInstant {
+        BootInstant::from_nanos(1_000_000 * (1_000_000 + ms))
+    }
+
+    fn t(ms: i64) -> UnixMillis {
+        UnixMillis::new(1_790_000_000_000 + ms).unwrap()
+    }
+
+    /// Returns offers of `queues` queues with `lanes` lanes each.
+    fn offers(queues: usize, lanes: usize) -> Vec<Offer> {
+        let offer = |number: usize| {
+            let lane = |priority: usize| format!("q{number:03}!{}", priority + 1).parse().unwrap();
+            let queue = format!("q{number:03}").parse().unwrap();
+            Offer {
+                queue,
+                lanes: (0..lanes).map(lane).collect(),
+                slots: 1,
+                share: Share::Weight(1),
+            }
+        };
+        (0..queues).map(offer).collect()
+    }
+
+    fn lanes(page: &LanePage) -> Vec<Lane> {
+        page.offers.iter().flat_map(|offer| offer.lanes.clone()).collect()
+    }
+
+    #[test]
+    fn few_lanes_are_all_read_at_each_poll() {
+        let mut pages = LanePages::default();
+        let page = pages.page(offers(50, 2), at(0));
+        assert!(page.is_whole && lanes(&page).len() == PAGE);
+        pages.note_poll(t(0), Some(&PollTrace::counted(&[1])), at(0));
+        assert!(!pages.note_next(&lanes(&page)[0], None));
+        assert_eq!(pages.page(offers(50, 2), at(1)).offers.len(), 50);
+    }
+
+    #[test]
+    fn pages_of_many_lanes_read_each_lane_once_until_its_next_run_is_ready() {
+        let mut pages = LanePages::default();
+        let trace = PollTrace::counted(&[1]);
+        let mut read = Vec::new();
+        loop {
+            let page = pages.page(offers(125, 2), at(0));
+            assert!(lanes(&page).len() <= PAGE);
+            pages.note_poll(t(0), Some(&trace), at(0));
+            for (number, lane) in lanes(&page).iter().enumerate() {
+                pages.note_next(lane, (number == 0).then(|| t(50)));
+            }
+            read.extend(lanes(&page));
+            if page.is_whole {
+                break;
+            }
+        }
+        assert_eq!(read, lanes(&LanePage { offers: offers(125, 2), is_whole: true }));
+        assert_eq!(pages.first_after(t(0)), Some(t(50)));
+        assert_eq!(pages.first_after(t(50)), None);
+        assert_eq!(lanes(&pages.page(offers(125, 2), at(10))), []);
+        assert_eq!(lanes(&pages.page(offers(125, 2), at(50))).len(), 3, "three lanes have a run");
+        pages.forget(&read[1]);
+        assert_eq!(lanes(&pages.page(offers(125, 2), at(10))), [read[1].clone()]);
+    }
+
+    #[test]
+    fn a_page_of_known_times_is_forgotten_each_minute_in_turn() {
+        let mut pages = LanePages::default();
+        pages.page(offers(125, 2), at(0));
+        pages.note_poll(t(0), Some(&PollTrace::counted(&[1])), at(0));
+        let mut all = lanes(&LanePage { offers: offers(125, 2), is_whole: true });
+        all.sort();
+        for (minute, forgotten) in [(0, 0..0), (1, 0..100), (2, 100..200), (3, 200..250), (4, 0..0)]
+        {
+            for lane in &all {
+                pages.note_next(lane, None);
+            }
+            let page = pages.page(offers(125, 2), at(minute * 60_000));
+            assert!(lanes(&page) == all[forgotten], "{minute}");
+        }
+    }
+
+    #[test]
+    fn a_counted_change_or_a_poll_without_proof_forgets_all_ready_times() {
+        let known = |trace: Option<&PollTrace>, now| {
+            let mut pages = LanePages::default();
+            let page = pages.page(offers(125, 1), at(0));
+            pages.note_poll(t(0), Some(&PollTrace::counted(&[1])), at(0));
+            for lane in lanes(&page) {
+                pages.note_next(&lane, None);
+            }
+            let is_forgotten = pages.note_poll(now, trace, at(1));
+            let is_known = lanes(&pages.page(offers(125, 1), at(1))).len() == 25;
+            assert_ne!(is_forgotten, is_known, "the caller must read the lanes that were left out");
+            is_known
+        };
+        assert!(known(Some(&PollTrace::counted(&[1])), t(1)));
+        assert!(!known(Some(&PollTrace::counted(&[1, 0, 0, 9])), t(1)), "any counter");
+        assert!(!known(Some(&PollTrace::counted(&[2])), t(1)));
+        assert!(!known(None, t(1)));
+        assert!(!known(Some(&PollTrace::counted(&[1])), t(-1)), "the clock went back");
+    }
+
+    #[test]
+    fn lanes_with_due_runs_are_read_in_turn_and_strict_queues_first() {
+        let mut pages = LanePages::default();
+        let all = || {
+            let mut all = offers(250, 1);
+            all[249].share = Share::Strict;
+            all
+        };
+        let strict = all()[249].lanes[0].clone();
+        let mut read = std::collections::BTreeSet::new();
+        for _ in 0..3 {
+            let page = pages.page(all(), at(0));
+            assert_eq!(lanes(&page)[0], strict);
+            read.extend(lanes(&page));
+        }
+        assert_eq!(read.len(), 250);
+        let mut full = offers(250, 1);
+        for offer in &mut full {
+            offer.slots = 0;
+        }
+        assert!(pages.page(full, at(0)).offers.is_empty());
+        let mut wide = offers(1, 1);
+        wide[0].lanes = vec![strict; 300];
+        assert_eq!(lanes(&pages.page(wide, at(0))).len(), PAGE);
+    }
+}

@@ -1,0 +1,127 @@
+//! Records the ends of attempts in Redis. The ends of plain runs that wait at the same time go
+//! there in one call.
+//!
+//! Invariant: an end counts as recorded only by a reply of Redis to this end. If a call for many
+//! ends fails, or leaves an end out, the end is sent alone.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use super::verdict::AttemptVerdict;
+use crate::engine::node_context::NodeContext;
+use schedd_core::domain::run::run_state::RunState;
+use schedd_store::{Claim, FinishReply, PlainEnd, StoreError, Verdict};
+
+/// The most ends in one call. Redis serves no other client during the call.
+const MOST: usize = 100;
+
+/// The time for which an end waits for others if a call has just ended.
+const GATHERING: Duration = Duration::from_millis(1);
+/// The time after a call within which further ends are likely.
+const JUST: Duration = Duration::from_millis(3);
+
+/// The part of a node that sends the ends of attempts to Redis.
+pub(crate) struct EndRecorder {
+    node: Arc<NodeContext>,
+    waiting: Mutex<WaitingEnds>,
+}
+
+/// The ends of plain runs that no call has taken yet.
+#[derive(Default)]
+struct WaitingEnds {
+    ends: Vec<WaitingEnd>,
+    /// True while a task sends ends. The task goes on until no end waits.
+    is_sending: bool,
+    /// The end of the last call. `None` before the first call.
+    last_call: Option<Instant>,
+}
+
+/// The end of a plain run that waits for a shared call, and the channel for the answer. The answer
+/// is the number of runs in the job's history. It is None if the shared call did not record the
+/// end, so that the end needs a call of its own.
+struct WaitingEnd {
+    end: PlainEnd,
+    answer: oneshot::Sender<Option<u32>>,
+}
+
+impl EndRecorder {
+    pub(crate) fn new(node: Arc<NodeContext>) -> Self {
+        Self { node, waiting: Mutex::default() }
+    }
+
+    /// Records the end of an attempt. `facts` are fields of the run's record. `past` is the attempt
+    /// as JSON, which Redis keeps if a later attempt overwrites these fields.
+    pub(in crate::engine) async fn record(
+        self: &Arc<Self>,
+        claim: &Claim,
+        decision: &AttemptVerdict,
+        facts: &[(&'static str, String)],
+        past: &str,
+    ) -> Result<FinishReply, StoreError> {
+        let AttemptVerdict { verdict, reason, .. } = decision;
+        if *verdict == Verdict::Final(RunState::Succeeded) && claim.may_be_plain() {
+            // A first attempt replaces no facts of an earlier attempt.
+            let is_needed = |(_, value): &&(_, String)| claim.claimed_before || !value.is_empty();
+            let facts = facts.iter().filter(is_needed).cloned().collect();
+            let end = PlainEnd { claim: claim.clone(), reason: reason.clone(), facts };
+            if let Some(kept) = self.record_plain(end).await {
+                return Ok(FinishReply::Finished(kept));
+            }
+        }
+        self.node.store.finish_run(claim, verdict, reason, facts, past).await
+    }
+
+    /// Adds `end` to the ends that wait, and returns the answer of Redis to it. The ends that wait
+    /// during a call form the next call. A single end waits for nothing, and one of many waits for a
+    /// moment.
+    async fn record_plain(self: &Arc<Self>, end: PlainEnd) -> Option<u32> {
+        let (answer, answered) = oneshot::channel();
+        let (is_first, is_one_of_many) = {
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            waiting.ends.push(WaitingEnd { end, answer });
+            let is_first = !std::mem::replace(&mut waiting.is_sending, true);
+            (is_first, waiting.last_call.is_some_and(|at| at.elapsed() < JUST))
+        };
+        if is_first {
+            tokio::spawn(self.clone().send(is_one_of_many));
+        }
+        answered.await.ok().flatten()
+    }
+
+    async fn send(self: Arc<Self>, gathers: bool) {
+        if gathers {
+            tokio::time::sleep(GATHERING).await;
+        }
+        while let Some(batch) = self.next_batch() {
+            let queue = batch[0].end.claim.lane.queue().clone();
+            let (ends, answers): (Vec<_>, Vec<_>) =
+                batch.into_iter().map(|waiting| (waiting.end, waiting.answer)).unzip();
+            // After a failure each end is sent alone, and gets its own error.
+            let kept = self.node.store.finish_plain_runs(&queue, &ends).await;
+            let kept = kept.unwrap_or_else(|_| vec![None; ends.len()]);
+            for (answer, kept) in answers.into_iter().zip(kept) {
+                let _ = answer.send(kept);
+            }
+        }
+    }
+
+    /// Takes the ends for the next call, all of one queue. Returns None if no end waits.
+    fn next_batch(&self) -> Option<Vec<WaitingEnd>> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(first) = waiting.ends.first() else {
+            waiting.is_sending = false;
+            waiting.last_call = Some(Instant::now());
+            return None;
+        };
+        let queue = first.end.claim.lane.queue().clone();
+        let mut room = MOST;
+        let is_next = |waiting: &mut WaitingEnd| {
+            let is_next = room > 0 && *waiting.end.claim.lane.queue() == queue;
+            room -= usize::from(is_next);
+            is_next
+        };
+        Some(waiting.ends.extract_if(.., is_next).collect())
+    }
+}

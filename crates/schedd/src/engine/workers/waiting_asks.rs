@@ -1,0 +1,79 @@
+//! The questions of workers that wait for runs at a node.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::oneshot;
+
+use super::worker_ask::{HandedRun, WorkerAsk};
+use schedd_core::host::boot_clock::BootInstant;
+use schedd_store::StoreError;
+
+/// The most questions that wait at a node.
+const MOST_WAITING: usize = 20_000;
+
+/// The reason why a question has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// Too many questions wait at the node.
+    #[error("{MOST_WAITING} questions of workers wait at this node, wanted fewer")]
+    Full,
+    /// An error of the store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The questions that wait for runs.
+#[derive(Default)]
+pub(super) struct WaitingAsks(Mutex<Vec<WaitingAsk>>);
+
+/// A question that waits for runs.
+pub(super) struct WaitingAsk {
+    pub(super) ask: Arc<WorkerAsk>,
+    /// When the question is answered without runs.
+    pub(super) until: BootInstant,
+    answer: oneshot::Sender<Result<Vec<HandedRun>, StoreError>>,
+}
+
+impl WaitingAsk {
+    pub(super) fn new(
+        ask: Arc<WorkerAsk>,
+        until: BootInstant,
+        answer: oneshot::Sender<Result<Vec<HandedRun>, StoreError>>,
+    ) -> Self {
+        Self { ask, until, answer }
+    }
+
+    /// Answers the question. The asker may be gone.
+    pub(super) fn answer(self, answer: Result<Vec<HandedRun>, StoreError>) {
+        let _ = self.answer.send(answer);
+    }
+
+    /// Returns true if nobody waits for the answer any more.
+    pub(super) fn is_gone(&self) -> bool {
+        self.answer.is_closed()
+    }
+}
+
+impl WaitingAsks {
+    /// Removes and returns all questions, the oldest first.
+    pub(super) fn take_all(&self) -> Vec<WaitingAsk> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts questions back in front of those that came meanwhile.
+    pub(super) fn put_back(&self, mut asks: Vec<WaitingAsk>) {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        asks.append(&mut waiting);
+        *waiting = asks;
+    }
+
+    pub(super) fn add(&self, ask: WaitingAsk) -> Result<(), AskError> {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.retain(|waiting| !waiting.is_gone());
+        if waiting.len() >= MOST_WAITING {
+            return Err(AskError::Full);
+        }
+        waiting.push(ask);
+        Ok(())
+    }
+}

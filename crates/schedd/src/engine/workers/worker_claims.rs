@@ -1,0 +1,357 @@
+//! Claims runs for the workers that wait at this node. One poll serves all of them.
+//!
+//! Invariant: while no run is ready, waiting workers cause no call to Redis. The loop polls again
+//! when a worker asks that it has not asked for, when a change was announced or counted, and when
+//! the next known run is ready.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tracing::info;
+
+use super::waiting_asks::{WaitingAsk, WaitingAsks};
+use super::worker_ask::HandedRun;
+use crate::engine::dispatch::claimer::{ClaimParty, Claimer, StartClaimed};
+use crate::engine::dispatch::definition::Definition;
+use crate::engine::dispatch::dispatcher::run_hints::RunHints;
+use crate::engine::dispatch::dispatcher::{ClaimBatch, ClaimReport};
+use crate::engine::dispatch::due_entry::{DueRun, well_formed};
+use crate::engine::dispatch::slots::{BATCH, Slots};
+use crate::engine::execution::runner::start_mark;
+use crate::engine::node_context::{NodeContext, Phase};
+use crate::engine::recovery::loss::loss_watch::LossWatch;
+use schedd_core::domain::job::job_spec::Delivery;
+use schedd_core::domain::queue::lane::Lane;
+use schedd_core::host::boot_clock::BootInstant;
+use schedd_schedule::names::{JobName, RunId};
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{Claim, Claimant, LaneAsk, LanePoll, StoreError};
+
+/// The longest sleep between two rounds while workers wait. A round without news calls no Redis.
+const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+/// The most runs of one lane that a poll reads.
+const MOST_READ: usize = 500;
+/// The most times that one round decides about the same run.
+const DECISIONS: usize = 5;
+/// The maximum size of all payloads of an answer, in bytes.
+const MOST_PAYLOAD_BYTES: usize = 4 * 1024 * 1024;
+
+/// The part of a node that claims runs for workers.
+pub(crate) struct WorkerClaims {
+    node: Arc<NodeContext>,
+    slots: Slots,
+    loss_watch: Arc<LossWatch>,
+    pub(super) waiting: Arc<WaitingAsks>,
+    claimer: tokio::sync::Mutex<Claimer>,
+}
+
+/// The state of the loop between its rounds.
+#[derive(Default)]
+struct ClaimLoop {
+    hints: RunHints,
+    /// The lanes that the last poll found without due runs, each with the ready time of its next run.
+    /// Forgotten after each change.
+    idle: HashMap<Lane, Option<BootInstant>>,
+    /// The number of changes at the last round.
+    seen: u64,
+}
+
+/// The runs that were claimed for the worker whose turn it is.
+#[derive(Default)]
+pub(in crate::engine) struct ClaimedRuns(Mutex<Vec<(Arc<Definition>, Claim)>>);
+
+impl StartClaimed for ClaimedRuns {
+    fn start_claimed(self: Arc<Self>, definition: Arc<Definition>, claim: Claim, _: BootInstant) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((definition, claim));
+    }
+}
+
+impl ClaimedRuns {
+    fn take(&self) -> Vec<(Arc<Definition>, Claim)> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A waiting worker in a round, with the runs that it has got.
+struct ServedAsk {
+    waiting: WaitingAsk,
+    runs: Vec<HandedRun>,
+    payload_bytes: usize,
+}
+
+impl ServedAsk {
+    fn room(&self) -> usize {
+        if self.payload_bytes >= MOST_PAYLOAD_BYTES {
+            return 0;
+        }
+        self.waiting.ask.most.saturating_sub(self.runs.len())
+    }
+}
+
+impl WorkerClaims {
+    pub(in crate::engine) fn new(
+        node: Arc<NodeContext>,
+        slots: Slots,
+        loss_watch: Arc<LossWatch>,
+        claimer: Claimer,
+    ) -> Self {
+        let claimer = tokio::sync::Mutex::new(claimer);
+        Self { node, slots, loss_watch, waiting: Arc::default(), claimer }
+    }
+
+    /// Returns the runs of `claims` for the worker whose question has this id.
+    pub(super) async fn handed(
+        &self,
+        claims: Vec<Claim>,
+        id: &str,
+        lease: Duration,
+    ) -> Result<Vec<HandedRun>, StoreError> {
+        let names: Vec<JobName> = claims.iter().map(|claim| claim.run.job().clone()).collect();
+        let definitions = self.definitions(&names).await?;
+        let run = |(claim, definition): (&Claim, &Option<Arc<Definition>>)| {
+            let definition = definition.as_ref()?;
+            Some(self.handed_run(definition, claim, id, lease))
+        };
+        Ok(claims.iter().zip(&definitions).filter_map(run).collect())
+    }
+
+    fn handed_run(
+        &self,
+        definition: &Definition,
+        claim: &Claim,
+        id: &str,
+        lease: Duration,
+    ) -> HandedRun {
+        let trace = self.node.traces.context_of(&claim.run, definition.spec.traceparent);
+        HandedRun::of(definition, claim, id, lease, trace)
+    }
+
+    /// Returns the definitions of these jobs. `None` for a job that is gone or unreadable.
+    pub(super) async fn definitions(
+        &self,
+        names: &[JobName],
+    ) -> Result<Vec<Option<Arc<Definition>>>, StoreError> {
+        let mut claimer = self.claimer.lock().await;
+        let definitions = claimer.definitions();
+        definitions.read_missing(names.iter()).await?;
+        Ok(names.iter().map(|name| definitions.get(name)).collect())
+    }
+}
+
+/// Answers the waiting workers. Never returns.
+pub(crate) async fn run(claims: Arc<WorkerClaims>) {
+    let mut state = ClaimLoop::default();
+    loop {
+        let sleep = round(&claims, &mut state).await;
+        tokio::select! {
+            () = tokio::time::sleep(sleep) => {}
+            () = claims.node.wakeups.worker_claims.notified() => {}
+        }
+    }
+}
+
+/// Serves all waiting workers once. Returns the time to sleep before the next round.
+async fn round(claims: &WorkerClaims, state: &mut ClaimLoop) -> Duration {
+    let changes = claims.node.wakeups.worker_news();
+    if std::mem::replace(&mut state.seen, changes) != changes {
+        state.idle.clear();
+    }
+    let mut served: Vec<ServedAsk> = claims
+        .waiting
+        .take_all()
+        .into_iter()
+        .filter(|waiting| !waiting.is_gone())
+        .map(|waiting| ServedAsk { waiting, runs: Vec::new(), payload_bytes: 0 })
+        .collect();
+    if served.is_empty() {
+        return LONGEST_SLEEP;
+    }
+    if claims.node.phase() != Phase::Running {
+        for served in served {
+            served.waiting.answer(Ok(Vec::new()));
+        }
+        return LONGEST_SLEEP;
+    }
+    let again = match serve(claims, state, &mut served).await {
+        Ok(again) => again,
+        Err(error) => {
+            claims.node.outage_log.failed(&error, "workers get no runs");
+            Some(claims.node.settings.tick)
+        }
+    };
+    let now = BootInstant::now();
+    let (over, waiting): (Vec<_>, Vec<_>) = served
+        .into_iter()
+        .partition(|served| !served.runs.is_empty() || served.waiting.until <= now);
+    for served in over {
+        served.waiting.answer(Ok(served.runs));
+    }
+    let next_end = waiting.iter().map(|served| served.waiting.until.since(now)).min();
+    let next_run = state.idle.values().flatten().map(|ready| ready.since(now)).min();
+    let is_waiting = !waiting.is_empty();
+    claims.waiting.put_back(waiting.into_iter().map(|served| served.waiting).collect());
+    let sleeps = [next_end, next_run.filter(|_| is_waiting), again.filter(|_| is_waiting)];
+    sleeps.into_iter().flatten().min().unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP)
+}
+
+/// Polls the lanes for which workers wait, and claims their due runs. Returns the time after which
+/// the lanes must be polled again although nothing changes, or `None` if no run is left due.
+async fn serve(
+    claims: &WorkerClaims,
+    state: &mut ClaimLoop,
+    served: &mut [ServedAsk],
+) -> Result<Option<Duration>, StoreError> {
+    let now = BootInstant::now();
+    let mut lanes = claims.slots.lanes_of_workers();
+    let is_idle = |lane: &Lane| match state.idle.get(lane) {
+        Some(next) => next.is_none_or(|ready| ready > now),
+        None => false,
+    };
+    lanes.retain(|lane| {
+        !is_idle(lane) && served.iter().any(|served| served.waiting.ask.serving.takes(lane))
+    });
+    if lanes.is_empty() {
+        return Ok(None);
+    }
+    lanes.sort_by(|a, b| (a.queue(), b.priority()).cmp(&(b.queue(), a.priority())));
+    let asks: Vec<LaneAsk> = lanes
+        .iter()
+        .map(|lane| {
+            let takers = served.iter().filter(|served| served.waiting.ask.serving.takes(lane));
+            let most: usize = takers.map(|served| served.waiting.ask.most).sum();
+            LaneAsk { more: BATCH, ..LaneAsk::new(lane.clone(), most.min(MOST_READ)) }
+        })
+        .collect();
+    let known = claims.loss_watch.known_now();
+    let sent = BootInstant::now();
+    let poll = claims.node.store.list_due(&asks).await?;
+    claims.node.outage_log.answered();
+    if !claims.loss_watch.knows(&poll, known) {
+        return Ok(Some(claims.node.settings.tick));
+    }
+    claims.node.store.trust(&poll.marks.server);
+    let mut again = None;
+    for (lane, answer) in lanes.into_iter().zip(poll.lanes) {
+        let mut claimer = claims.claimer.lock().await;
+        match answer {
+            LanePoll::WrongType(error) => claimer.report_wrong_type(&lane, &error),
+            LanePoll::Due { due, next, no_room, .. } if due.is_empty() && no_room.is_none() => {
+                let ready = |at: UnixMillis| {
+                    sent.saturating_add(at.since(poll.now).saturating_sub(poll.past_now))
+                };
+                state.idle.insert(lane, next.map(ready));
+            }
+            LanePoll::Due { due, no_room, .. } => {
+                claims.slots.saw(&lane);
+                state.idle.remove(&lane);
+                // The end of a run of a full queue is announced. A rate limit is only a time.
+                again = Some(claims.node.settings.tick);
+                if no_room.is_some() {
+                    continue;
+                }
+                let lane_runs = LaneRuns { lane: &lane, due: due.into_iter(), now: poll.now };
+                hand_out(claims, &mut claimer, &mut state.hints, lane_runs, served).await?;
+            }
+        }
+    }
+    Ok(again)
+}
+
+/// The due runs of a lane, as a poll found them.
+struct LaneRuns<'l> {
+    lane: &'l Lane,
+    due: std::vec::IntoIter<schedd_store::DueEntry>,
+    now: UnixMillis,
+}
+
+/// Claims due runs of a lane for the workers that take them, the worker that asked first comes first.
+async fn hand_out(
+    claims: &WorkerClaims,
+    claimer: &mut Claimer,
+    hints: &mut RunHints,
+    mut found: LaneRuns<'_>,
+    served: &mut [ServedAsk],
+) -> Result<(), StoreError> {
+    let lane = found.lane;
+    for served in served.iter_mut().filter(|served| served.waiting.ask.serving.takes(lane)) {
+        while served.room() > 0 {
+            let mut runs = Vec::new();
+            for entry in found.due.by_ref() {
+                match well_formed(&entry) {
+                    Ok((run, _)) if hints.is_refused(&run, BootInstant::now()) => {}
+                    Ok((run, _)) => runs.push(DueRun::new(run, entry)),
+                    Err(why) => {
+                        claimer.set_aside(lane, &entry, &why, &mut ClaimReport::default()).await?;
+                    }
+                }
+                if runs.len() == served.room().min(BATCH) {
+                    break;
+                }
+            }
+            if runs.is_empty() {
+                return Ok(());
+            }
+            if claim(claims, claimer, hints, (lane, runs, found.now), served).await? {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Claims these due runs of a lane for one worker. Returns true if the queue has no more room.
+async fn claim(
+    claims: &WorkerClaims,
+    claimer: &mut Claimer,
+    hints: &mut RunHints,
+    (lane, mut runs, now): (&Lane, Vec<DueRun>, UnixMillis),
+    served: &mut ServedAsk,
+) -> Result<bool, StoreError> {
+    let ask = served.waiting.ask.clone();
+    let wanted: Vec<RunId> = runs.iter().map(|due_run| due_run.run.clone()).collect();
+    // Before the claim, so that the same question finds the runs if this node dies now.
+    claims.node.store.note_worker_claim(&ask.id, &wanted, ask.lease).await?;
+    let got = Arc::new(ClaimedRuns::default());
+    claimer.claim_for(ClaimParty {
+        claimant: Claimant {
+            holder: ask.holder(),
+            incarnation: claims.node.settings.incarnation.clone(),
+            lease: ask.lease,
+        },
+        token: Some(ask.id.clone()),
+        starter: got.clone(),
+    });
+    let mut has_no_room = false;
+    for _ in 0..DECISIONS {
+        let batch = ClaimBatch { lane: lane.clone(), runs, slots: served.room() };
+        let mut report = ClaimReport::default();
+        let outcome = claimer.claim(batch, now, hints, &mut report).await;
+        for (definition, claim) in got.take() {
+            let run = claims.handed_run(&definition, &claim, &ask.id, ask.lease);
+            served.payload_bytes += run.payload.len();
+            served.runs.push(run);
+            note_start(claims, &definition, &claim, &ask.holder()).await;
+        }
+        outcome?;
+        has_no_room |= report.has_no_room;
+        runs = report.again;
+        if runs.is_empty() || has_no_room {
+            break;
+        }
+    }
+    Ok(has_no_room)
+}
+
+/// Logs and counts the start of a run. The start of an at-most-once run is also in the journal.
+async fn note_start(claims: &WorkerClaims, definition: &Definition, claim: &Claim, holder: &str) {
+    let late = claim.claimed_at.since(claim.run.due());
+    let late_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX);
+    info!(run = %claim.run, attempt = claim.attempt, holder, late_ms, "A worker got the run.");
+    if !claim.claimed_before {
+        claims.node.counters.run_started(claim.lane.queue(), late);
+    }
+    if definition.spec.delivery == Delivery::AtMostOnce {
+        claims.loss_watch.journal().mark_start(start_mark(claim)).await;
+    }
+}

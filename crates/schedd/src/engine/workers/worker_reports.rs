@@ -1,0 +1,288 @@
+//! Records the reports of workers about their runs.
+//!
+//! Invariant: a report changes a run only if its token is that of the run's last claim. So a worker
+//! that was too slow changes nothing after another worker got the run. The same report again gets
+//! the same answer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use super::run_report::{Report, ReportedRun, WorkerReply};
+use super::worker_claims::WorkerClaims;
+use crate::attempts::OutputBuffer;
+use crate::engine::dispatch::definition::Definition;
+use crate::engine::execution::after_end;
+use crate::engine::execution::after_end::EndedAttempt;
+use crate::engine::execution::done_check::Course;
+use crate::engine::execution::end_recorder::EndRecorder;
+use crate::engine::execution::late_results::AttemptEnd;
+use crate::engine::execution::runner::write_output_of;
+use crate::engine::execution::verdict;
+use crate::engine::execution::verdict::AttemptVerdict;
+use crate::engine::maintenance::retained_bounds::Retention;
+use crate::engine::node_context::NodeContext;
+use crate::engine::recovery::loss::loss_watch::LossWatch;
+use schedd_core::domain::job::job_spec::JobSpec;
+use schedd_core::domain::run::excerpt::ExcerptStream;
+use schedd_core::domain::run::run_state::{AttemptOutcome, Ending, RunState};
+use schedd_schedule::names::{Fence, JobName, QueueName, RunId};
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{Claim, FinishReply, LeaseWord, RunRecord, StoreError, Verdict};
+
+/// The time after its timeout that a worker has to report the end of an attempt.
+const AFTER_TIMEOUT: Duration = Duration::from_secs(10);
+/// The reason of a run that a worker gave back.
+const RELEASED: &str = "released by its worker";
+
+/// The part of a node that records what workers report.
+pub struct WorkerReports {
+    pub(in crate::engine) node: Arc<NodeContext>,
+    pub(in crate::engine) claims: Arc<WorkerClaims>,
+    pub(in crate::engine) ends: Arc<EndRecorder>,
+    pub(in crate::engine) loss_watch: Arc<LossWatch>,
+    pub(in crate::engine) retention: Arc<Retention>,
+}
+
+/// A run whose worker reports, with what this node needs to record the report.
+struct OpenRun {
+    record: RunRecord,
+    claim: Claim,
+    definition: Arc<Definition>,
+}
+
+impl WorkerReports {
+    /// Records reports of a worker that may serve these queues, all if there are none. Returns the
+    /// answer to each report.
+    pub async fn record(
+        &self,
+        reports: Vec<ReportedRun>,
+        queues: &[QueueName],
+    ) -> Result<Vec<WorkerReply>, StoreError> {
+        let ids: Vec<RunId> = reports.iter().map(|report| report.run.clone()).collect();
+        let names: Vec<JobName> = ids.iter().map(|id| id.job().clone()).collect();
+        let (records, definitions, now) = tokio::try_join!(
+            self.node.store.read_runs(&ids),
+            self.claims.definitions(&names),
+            self.node.store.now()
+        )?;
+        let mut replies = vec![WorkerReply::Unknown; reports.len()];
+        let (mut alive, mut ends) = (Vec::new(), Vec::new());
+        for (at, ((report, record), definition)) in
+            reports.into_iter().zip(records).zip(definitions).enumerate()
+        {
+            let is_of_caller =
+                |record: &RunRecord| queues.is_empty() || queues.contains(record.lane.queue());
+            let Some(record) = record.ok().flatten().filter(is_of_caller) else { continue };
+            let is_last = record.fence == Some(report.token.fence)
+                && record.claim_token.as_deref() == Some(report.token.ask.as_str());
+            let job_lane = definition.as_ref().map_or(&record.lane, |job| &job.record.lane);
+            let claim = Claim::unanswered(&record, job_lane).filter(|_| is_last);
+            let (Some(claim), Some(definition)) = (claim, definition) else {
+                replies[at] =
+                    if is_last { repeated(&record, &report.report) } else { gone(&report.report) };
+                continue;
+            };
+            let open = OpenRun { record, claim, definition };
+            match report.report {
+                Report::Alive { progress } => {
+                    if let Some(progress) = progress {
+                        self.write(&open.claim, &format!("{progress}\n")).await?;
+                    }
+                    alive.push((at, open));
+                }
+                report => ends.push(Box::pin(async move {
+                    self.end(&open, &report, now).await.map(|reply| (at, reply))
+                })),
+            }
+        }
+        // Ends that wait at the same time go to Redis in one call.
+        for ended in join_all(ends).await {
+            let (at, reply) = ended?;
+            replies[at] = reply;
+        }
+        for (at, reply) in self.renew(alive, now).await? {
+            replies[at] = reply;
+        }
+        Ok(replies)
+    }
+
+    /// Renews the leases of these runs, and ends the runs that are over their time. Returns the
+    /// answers.
+    async fn renew(
+        &self,
+        alive: Vec<(usize, OpenRun)>,
+        now: UnixMillis,
+    ) -> Result<Vec<(usize, WorkerReply)>, StoreError> {
+        let mut replies = Vec::new();
+        let mut by_lease: BTreeMap<Duration, Vec<(usize, OpenRun)>> = BTreeMap::new();
+        for (at, open) in alive {
+            let timeout = open.definition.spec.timeout;
+            if now.since(open.claim.claimed_at) > timeout.saturating_add(AFTER_TIMEOUT) {
+                let late = Report::Fail {
+                    error: "the worker did not end the attempt at its timeout".to_owned(),
+                    output: String::new(),
+                    retry: None,
+                    retry_in: None,
+                };
+                self.end(&open, &late, now).await?;
+                replies.push((at, WorkerReply::Lost));
+                continue;
+            }
+            let lease = open.record.lease.unwrap_or(self.node.settings.lease);
+            by_lease.entry(lease).or_default().push((at, open));
+        }
+        for (lease, runs) in by_lease {
+            let claims: Vec<(RunId, Fence)> =
+                runs.iter().map(|(_, open)| (open.claim.run.clone(), open.claim.fence)).collect();
+            let words = self.node.store.renew_leases(lease, &claims).await?;
+            for ((at, open), word) in runs.into_iter().zip(words) {
+                let is_over = now.since(open.claim.claimed_at) > open.definition.spec.timeout;
+                replies.push((
+                    at,
+                    match word {
+                        LeaseWord::Extended if is_over => WorkerReply::Cancel(lease),
+                        LeaseWord::Extended => WorkerReply::Ok(Some(lease)),
+                        LeaseWord::Stop(_) => WorkerReply::Cancel(lease),
+                        LeaseWord::Lost => WorkerReply::Lost,
+                    },
+                ));
+            }
+        }
+        Ok(replies)
+    }
+
+    /// Returns the reason why the run shall stop. Returns `None` if nobody asked for it.
+    async fn stop_request(&self, open: &OpenRun) -> Result<Option<String>, StoreError> {
+        let lease = open.record.lease.unwrap_or(self.node.settings.lease);
+        let run = (open.claim.run.clone(), open.claim.fence);
+        let words = self.node.store.renew_leases(lease, &[run]).await?;
+        Ok(words.into_iter().find_map(|word| match word {
+            LeaseWord::Stop(cause) => Some(cause),
+            LeaseWord::Extended | LeaseWord::Lost => None,
+        }))
+    }
+
+    /// Stores `text` as the output of the attempt. Redis may refuse it; then the output is lost.
+    async fn write(&self, claim: &Claim, text: &str) -> Result<(), StoreError> {
+        let output = OutputBuffer::new(self.node.settings.output);
+        output.append(ExcerptStream::Stdout, text.as_bytes());
+        output.finish();
+        let written = write_output_of(&self.node, &self.retention, claim, &output, &mut 0).await;
+        written.or_else(|error| if error.is_passing() { Err(error) } else { Ok(()) })
+    }
+
+    /// Ends the attempt of a run as its worker reports.
+    async fn end(
+        &self,
+        open: &OpenRun,
+        report: &Report,
+        now: UnixMillis,
+    ) -> Result<WorkerReply, StoreError> {
+        let OpenRun { record, claim, definition } = open;
+        let spec = &definition.spec;
+        let mut outcome = outcome_of(report, now.since(claim.claimed_at) > spec.timeout);
+        let mut stop_cause = None;
+        if outcome.ending == Ending::Failed
+            && let Some(cause) = self.stop_request(open).await?
+        {
+            (outcome.ending, stop_cause) = (Ending::Stopped, Some(cause));
+        }
+        let Some(decision) = decision_of(spec, claim, report, &outcome, stop_cause.as_deref())
+        else {
+            return Ok(WorkerReply::Stale);
+        };
+        let printed = match report {
+            Report::Complete { output } | Report::Fail { output, .. } => output.as_str(),
+            Report::Alive { .. } | Report::Release { .. } => "",
+        };
+        if !printed.is_empty() {
+            self.write(claim, printed).await?;
+        }
+        let end = AttemptEnd { took: now.since(claim.claimed_at), at: now };
+        let holder = record.node.as_deref().unwrap_or_default();
+        let past = match decision.verdict {
+            Verdict::Final(_) => String::new(),
+            _ => verdict::past(claim, holder, &outcome, end.took),
+        };
+        let facts = verdict::facts(&outcome, &decision, end.took);
+        let reply = self.ends.record(claim, &decision, &facts, &past).await?;
+        let ended = EndedAttempt {
+            node: &self.node,
+            definition,
+            journal: self.loss_watch.journal(),
+            retention: &self.retention,
+            claim,
+            decision: &decision,
+            outcome: &outcome,
+            end,
+            reply: &reply,
+        };
+        after_end::run_steps(&ended).await;
+        Ok(if reply == FinishReply::Lost { WorkerReply::Stale } else { WorkerReply::Ok(None) })
+    }
+}
+
+/// Returns the answer to a report of a worker that does not have the run.
+fn gone(report: &Report) -> WorkerReply {
+    if matches!(report, Report::Alive { .. }) { WorkerReply::Lost } else { WorkerReply::Stale }
+}
+
+/// Returns the answer to a report about an attempt that has ended: the answer that the same report
+/// got before.
+fn repeated(record: &RunRecord, report: &Report) -> WorkerReply {
+    let is_same = match report {
+        Report::Alive { .. } => return WorkerReply::Lost,
+        Report::Complete { .. } => record.state == RunState::Succeeded,
+        Report::Fail { .. } => {
+            matches!(record.state, RunState::Failed | RunState::TimedOut | RunState::Cancelled)
+                || record.state == RunState::Scheduled && record.reason.as_deref() == Some("retry")
+        }
+        Report::Release { .. } => {
+            record.state == RunState::Cancelled
+                || record.state == RunState::Scheduled && record.reason.as_deref() == Some(RELEASED)
+        }
+    };
+    if is_same { WorkerReply::Ok(None) } else { WorkerReply::Stale }
+}
+
+fn outcome_of(report: &Report, is_over: bool) -> AttemptOutcome {
+    match report {
+        Report::Complete { .. } | Report::Alive { .. } => AttemptOutcome::bare(Ending::Succeeded),
+        Report::Fail { error, .. } => AttemptOutcome {
+            error: Some(error.clone()),
+            ..AttemptOutcome::bare(if is_over { Ending::TimedOut } else { Ending::Failed })
+        },
+        Report::Release { .. } => AttemptOutcome::bare(Ending::ShutDown),
+    }
+}
+
+/// Returns the verdict about the attempt. The worker may choose the wait before the next attempt, or
+/// that there is none.
+fn decision_of(
+    spec: &JobSpec,
+    claim: &Claim,
+    report: &Report,
+    outcome: &AttemptOutcome,
+    stop_cause: Option<&str>,
+) -> Option<AttemptVerdict> {
+    if let Report::Release { delay } = report {
+        let verdict = if delay.is_zero() { Verdict::Release } else { Verdict::AskLater(*delay) };
+        return Some(AttemptVerdict { verdict, reason: RELEASED.to_owned(), unclear: 0 });
+    }
+    let course = Course::Attempted(outcome.clone());
+    let decision = verdict::verdict_of(spec, claim, &course, stop_cause, fastrand::f64())?;
+    Some(match (report, &decision.verdict) {
+        (Report::Fail { retry: Some(false), .. }, Verdict::Retry(_)) => AttemptVerdict {
+            verdict: Verdict::Final(RunState::Failed),
+            reason: "its worker asked for no retry".to_owned(),
+            unclear: 0,
+        },
+        (Report::Fail { retry_in: Some(wait), .. }, Verdict::Retry(_)) => {
+            AttemptVerdict { verdict: Verdict::Retry(*wait), ..decision }
+        }
+        _ => decision,
+    })
+}

@@ -1,0 +1,343 @@
+//! The records of jobs in Redis.
+//!
+//! Invariant: a job's `rev` rises with every change and is never reused under one name. A
+//! definition cached under (name, rev) therefore never changes.
+
+use std::collections::BTreeMap;
+
+use redis::Value;
+
+use super::rev::Rev;
+use crate::Store;
+use crate::runs::catch_up_spread::SpreadWindow;
+use crate::server::reply::{number_of, text_of};
+use crate::server::store_error::StoreError;
+use schedd_core::domain::job::definition_text::{definition_pieces, joined_definition};
+use schedd_core::domain::job::notice::NoticeKind;
+use schedd_core::domain::job::unique_rule::UniqueKey;
+use schedd_core::domain::queue::lane::Lane;
+use schedd_schedule::names::{JobName, RunId};
+use schedd_schedule::time::unix_millis::UnixMillis;
+
+/// The origin of a job's definition: a file or the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceKind {
+    /// The definition is from a `jobs.toml` file.
+    File,
+    /// The definition is from the command line.
+    Api,
+}
+
+impl SourceKind {
+    /// Returns the word for this origin in Redis: `file` or `api`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Api => "api",
+        }
+    }
+
+    fn parse(word: &str) -> Option<Self> {
+        [Self::File, Self::Api].into_iter().find(|kind| kind.as_str() == word)
+    }
+}
+
+/// A job as stored in Redis, live or ended.
+#[derive(Debug, Clone)]
+pub struct JobRecord {
+    /// The job name.
+    pub name: JobName,
+    /// The job's revision.
+    pub rev: Rev,
+    /// The definition as canonical JSON, written by `config::to_canonical`.
+    pub definition: String,
+    /// The origin of the definition.
+    pub kind: SourceKind,
+    /// The file that last changed the job, by its
+    /// [`SourceName`](schedd_core::domain::name::job_source::SourceName); empty for the command line.
+    pub source: String,
+    /// The job's lane.
+    pub lane: Lane,
+    /// The time zone stored with the job. This zone applies if the definition has no `tz`.
+    pub tz: String,
+    /// The time from which an `every` schedule counts its intervals.
+    pub anchor: UnixMillis,
+    /// The time from which the schedule applies.
+    pub since: UnixMillis,
+    /// One time for each repair that moved the planned run to an earlier time: the last occurrence
+    /// that already had a run or was skipped. Keeps the newest 8.
+    pub handled: Vec<UnixMillis>,
+    /// The planned regular run; None if no run is planned.
+    pub pending: Option<RunId>,
+    /// The planned regular run that a pause removed from the due set, if any.
+    pub paused_run: Option<RunId>,
+    /// The time before which the next run does not start, and the run or user that set this time.
+    /// None if no time was set. The time may be past.
+    pub next_set: Option<(UnixMillis, String)>,
+    /// The run that was planned beside the schedule for such a time; None if no run was.
+    pub next_run: Option<RunId>,
+    /// The time the job was added, and the user who added the job, if known.
+    pub created: Option<(UnixMillis, Option<String>)>,
+    /// The time since which the job is paused; None if the job is not paused.
+    pub paused_at: Option<UnixMillis>,
+    /// The word `finished`, or the reason of the job's removal. None for a live job.
+    pub ended: Option<String>,
+    /// The time the job ended; None for a live job.
+    pub ended_at: Option<UnixMillis>,
+    /// True for a one-shot job.
+    pub is_once: bool,
+    /// The number of regular runs that have begun.
+    pub begun: u32,
+    /// The number of skipped ranges recorded for the job.
+    pub skipped_records: u64,
+    /// The number of suppressed notices of each kind since the last planned notice of that kind. A
+    /// suppressed notice is counted but not sent.
+    pub suppressed: BTreeMap<NoticeKind, u64>,
+    /// The rest of the time window over which the job's missed runs are spread. None if no missed
+    /// runs are being spread.
+    pub window: Option<SpreadWindow>,
+    /// The unique key that the job names, if any.
+    pub unique: Option<UniqueKey>,
+    /// The rule and the parents of a job in a chain. Empty for any other job.
+    pub after: String,
+    /// The files that list the job, each with the digest of the definition that the file gives the
+    /// job. An empty digest means that the file must be applied again.
+    pub listed_by: BTreeMap<String, String>,
+}
+
+fn handled_in(times: &str) -> Vec<UnixMillis> {
+    times.split(' ').filter_map(|at| at.parse().ok()).filter_map(UnixMillis::new).collect()
+}
+
+impl JobRecord {
+    /// Returns true if the job is defined: neither finished nor removed.
+    pub fn is_live(&self) -> bool {
+        self.ended.is_none()
+    }
+
+    pub(crate) fn read(name: &JobName, fields: &Value) -> Result<Option<Self>, StoreError> {
+        let Value::Array(flat) = fields else {
+            let found = format!("found {fields:?}, wanted the fields of a hash");
+            return Err(StoreError::corrupt(format!("job {name}"), found));
+        };
+        let map: BTreeMap<String, String> = flat
+            .chunks_exact(2)
+            .filter_map(|pair| Some((text_of(&pair[0])?, text_of(&pair[1])?)))
+            .collect();
+        let Some(rev) = map.get("rev") else { return Ok(None) };
+        let missing = |field: &str| {
+            StoreError::corrupt(
+                format!("job {name}"),
+                format!("the field {field:?} is missing or invalid"),
+            )
+        };
+        let text = |field: &str| map.get(field).ok_or_else(|| missing(field));
+        let definition = joined_definition(&map).ok_or_else(|| missing("def"))?;
+        let instant =
+            |field: &str| map.get(field).and_then(|ms| ms.parse().ok()).and_then(UnixMillis::new);
+        // A revision is the time of its change in microseconds.
+        let added = map.get("first_rev").unwrap_or(rev).parse::<i64>().ok();
+        let created = instant("created_at").or_else(|| {
+            UnixMillis::new(added? / 1_000).filter(|_| !map.contains_key("created_at"))
+        });
+        let run = |field: &str| match map.get(field).map(String::as_str) {
+            None | Some("") => Ok(None),
+            Some(id) => id.parse::<RunId>().map(Some).map_err(|_| missing(field)),
+        };
+        Ok(Some(Self {
+            name: name.clone(),
+            rev: Rev::of(rev),
+            definition,
+            kind: map
+                .get("kind")
+                .map_or(Some(SourceKind::Api), |kind| SourceKind::parse(kind))
+                .ok_or_else(|| missing("kind"))?,
+            source: map.get("source").cloned().unwrap_or_default(),
+            lane: text("queue")?.parse().map_err(|_| missing("queue"))?,
+            tz: text("tz")?.clone(),
+            anchor: instant("anchor").or(created).ok_or_else(|| missing("anchor"))?,
+            since: instant("since").ok_or_else(|| missing("since"))?,
+            after: map.get("after").cloned().unwrap_or_default(),
+            handled: map.get("handled").map(|times| handled_in(times)).unwrap_or_default(),
+            pending: run("pending")?,
+            paused_run: run("paused_run")?,
+            next_set: instant("next_at").zip(map.get("next_by").cloned()),
+            next_run: run("next_run")?,
+            created: created
+                .map(|at| (at, map.get("created_by").filter(|by| !by.is_empty()).cloned())),
+            paused_at: instant("paused"),
+            ended: map.get("ended").cloned(),
+            ended_at: instant("ended_at"),
+            is_once: text("once")? == "1",
+            begun: map.get("started_count").and_then(|count| count.parse().ok()).unwrap_or(0),
+            skipped_records: map
+                .get("skipped_records")
+                .and_then(|count| count.parse().ok())
+                .unwrap_or(0),
+            suppressed: NoticeKind::ALL
+                .into_iter()
+                .filter_map(|kind| {
+                    Some((
+                        kind,
+                        map.get(&format!("suppressed:{kind}"))?
+                            .parse()
+                            .ok()
+                            .filter(|count| *count > 0)?,
+                    ))
+                })
+                .collect(),
+            window: map.get("window").and_then(|text| SpreadWindow::parse(text)),
+            unique: map.get("unique").and_then(|key| key.parse().ok()),
+            listed_by: map
+                .iter()
+                .filter_map(|(field, hash)| {
+                    Some((field.strip_prefix("src:")?.to_owned(), hash.clone()))
+                })
+                .collect(),
+        }))
+    }
+}
+
+impl Store {
+    /// Returns the records of the jobs with these names, in that order. A missing job gives None;
+    /// an unreadable job gives the error.
+    pub async fn read_jobs(
+        &self,
+        names: &[JobName],
+    ) -> Result<Vec<Result<Option<JobRecord>, StoreError>>, StoreError> {
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for name in names {
+            pipeline.cmd("HGETALL").arg(self.keys.job(name));
+        }
+        let answers = self.link.ask(&mut pipeline).await?;
+        let read = |(name, answer): (&JobName, Result<Value, redis::RedisError>)| match answer {
+            Ok(fields) => JobRecord::read(name, &fields),
+            Err(error) if error.code() == Some("WRONGTYPE") => Err(StoreError::WrongType {
+                key: self.keys.job(name),
+                found: "value of another type".to_owned(),
+                wanted: "hash".to_owned(),
+            }),
+            Err(error) => Err(StoreError::from_redis(self.address(), &error)),
+        };
+        Ok(names.iter().zip(answers).map(read).collect())
+    }
+
+    /// Returns the definition text of each of these jobs; None for a missing or unreadable job.
+    pub async fn read_definitions(
+        &self,
+        names: &[JobName],
+    ) -> Result<Vec<Option<String>>, StoreError> {
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let pieces: Vec<String> = definition_pieces().collect();
+        let mut pipeline = redis::pipe();
+        for name in names {
+            pipeline.cmd("HMGET").arg(self.keys.job(name)).arg(&pieces);
+        }
+        let read = |answer: &Value| {
+            let Value::Array(found) = answer else { return None };
+            let found = pieces.iter().cloned().zip(found);
+            joined_definition(
+                &found.filter_map(|(piece, text)| Some((piece, text_of(text)?))).collect(),
+            )
+        };
+        Ok(self.well_typed(&mut pipeline).await?.iter().map(read).collect())
+    }
+
+    /// Returns the names of those jobs in `names` that are not one-shots. A missing or unreadable
+    /// job counts as recurring. Reads one field of each job, because there may be very many
+    /// one-shots.
+    pub async fn recurring_of(&self, names: &[JobName]) -> Result<Vec<JobName>, StoreError> {
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for name in names {
+            pipeline.cmd("HGET").arg(self.keys.job(name)).arg("once");
+        }
+        let answers = self.well_typed(&mut pipeline).await?;
+        let is_recurring = |answer: &Value| text_of(answer).is_none_or(|once| once != "1");
+        let recurring = names.iter().zip(&answers).filter(|(_, answer)| is_recurring(answer));
+        Ok(recurring.map(|(name, _)| name.clone()).collect())
+    }
+
+    /// Returns the record of the job with this name; None if there is no such job.
+    pub async fn read_job(&self, name: &JobName) -> Result<Option<JobRecord>, StoreError> {
+        self.read_jobs(std::slice::from_ref(name)).await?.pop().unwrap_or(Ok(None))
+    }
+
+    /// Lists job names by next due time: `limit` names starting at `offset`. Jobs without a next
+    /// due time come last.
+    pub async fn list_jobs(&self, offset: usize, limit: usize) -> Result<Vec<JobName>, StoreError> {
+        self.names_in(&self.keys.jobs(), offset, limit).await
+    }
+
+    /// Removes the field `handled` of each of these jobs if the field has a time after `now`. Such
+    /// a time was written while Redis' clock was ahead. The field stays if the job's ledger has an
+    /// occurrence after `now`, because that occurrence ran early.
+    pub async fn forget_dealt(&self, names: &[JobName], now: UnixMillis) -> Result<(), StoreError> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        let mut pipeline = redis::pipe();
+        for name in names {
+            pipeline.cmd("HGET").arg(self.keys.job(name)).arg("handled");
+            pipeline.cmd("HGET").arg(self.keys.ledger_before(name)).arg("latest");
+        }
+        // A key of the wrong type counts as missing. The consistency check reports the key.
+        let answers = self.link.ask(&mut pipeline).await?;
+        for (name, answers) in names.iter().zip(answers.chunks_exact(2)) {
+            let Some(handled) = answers[0].as_ref().ok().and_then(text_of) else { continue };
+            let has_run_early = answers[1]
+                .as_ref()
+                .ok()
+                .and_then(number_of)
+                .is_some_and(|latest| latest > now.as_i64());
+            if !has_run_early && handled_in(&handled).iter().any(|at| *at > now) {
+                self.drop_fields(&self.keys.job(name), &[("handled".to_owned(), handled)]).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists the names of ended jobs in order of their end: `limit` names starting at `offset`.
+    pub async fn list_finished(
+        &self,
+        offset: usize,
+        limit: usize,
+    ) -> Result<Vec<JobName>, StoreError> {
+        self.names_in(&self.keys.finished(), offset, limit).await
+    }
+
+    async fn names_in(
+        &self,
+        index: &str,
+        offset: usize,
+        limit: usize,
+    ) -> Result<Vec<JobName>, StoreError> {
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(index).arg(offset).arg(offset.saturating_add(limit - 1));
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(names)) = answer.first() else { return Ok(Vec::new()) };
+        Ok(names.iter().filter_map(text_of).filter_map(|name| name.parse().ok()).collect())
+    }
+
+    /// Returns the answers of a pipeline. A command on a key of the wrong type has the answer nil.
+    pub(crate) async fn well_typed(
+        &self,
+        pipeline: &mut redis::Pipeline,
+    ) -> Result<Vec<Value>, StoreError> {
+        let answers = self.link.ask(pipeline).await?.into_iter().map(|answer| match answer {
+            Err(error) if error.code() == Some("WRONGTYPE") => Ok(Value::Nil),
+            answer => answer.map_err(|error| StoreError::from_redis(self.address(), &error)),
+        });
+        answers.collect()
+    }
+}

@@ -1,0 +1,60 @@
+//! Renewing the leases of claims.
+
+use std::time::Duration;
+
+use crate::Store;
+use crate::server::scripts;
+use crate::server::scripts::millis;
+use crate::server::store_error::StoreError;
+use schedd_schedule::names::{Fence, RunId};
+
+/// The result of renewing the lease of one claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeaseWord {
+    /// The lease was renewed, and the run may continue.
+    Extended,
+    /// The lease was renewed, and the run is asked to stop. The text is the reason.
+    Stop(String),
+    /// The lease no longer belongs to this claim, so the node has lost the run.
+    Lost,
+}
+
+impl Store {
+    /// Renews the leases of these claims until `lease` from now. Returns one result for each claim.
+    /// Uses the connection for claims if the connection for renewals fails.
+    pub async fn renew_leases(
+        &self,
+        lease: Duration,
+        claims: &[(RunId, Fence)],
+    ) -> Result<Vec<LeaseWord>, StoreError> {
+        let mut call = self.call(&scripts::RENEW_LEASES).arg("lease_ms", millis(lease));
+        for (run, fence) in claims {
+            call = call.item().of_run(run).arg("fence", fence.as_u64());
+        }
+        let mut reply = match self.renewals.invoke(&call).await {
+            // A node without free file descriptors cannot open a new connection, but its connection
+            // for claims may still work.
+            Err(StoreError::Unavailable { .. }) => self.link.invoke(&call).await?,
+            reply => reply?,
+        };
+        if reply.word != "renewed" {
+            return Err(reply.unknown());
+        }
+        reply.number()?;
+        let mut word = || {
+            let word = reply.text()?;
+            match word.as_str() {
+                "extended" => Ok(LeaseWord::Extended),
+                "lost" => Ok(LeaseWord::Lost),
+                other => other
+                    .strip_prefix("stop:")
+                    .map(|reason| LeaseWord::Stop(reason.to_owned()))
+                    .ok_or_else(|| {
+                        let found = format!("the reply {other:?} is unknown");
+                        StoreError::corrupt("reply of script renew_leases", found)
+                    }),
+            }
+        };
+        claims.iter().map(|_| word()).collect()
+    }
+}

@@ -1,0 +1,472 @@
+//! A Redis connection that is restored after a failure. Every call has a time limit. The next call
+//! replaces a broken or silent connection. Scripts that the server forgot are loaded again.
+//!
+//! Invariant: a failed call may still have been executed (measured: commands sent during a stall
+//! ran later). A caller that repeats a call therefore passes the same token.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use redis::aio::MultiplexedConnection;
+use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
+
+use super::address::Address;
+use super::preflight;
+use super::preflight::Findings;
+use super::refusal::{
+    forbidden, is_raised_in_script, wants_another_connection, with_hint, wrong_type_of,
+};
+use super::reply::Reply;
+use super::scripts::Invocation;
+use super::store_error::StoreError;
+use crate::script_times::ScriptTimes;
+
+/// The time limit for making a connection.
+const CONNECT_LIMIT: Duration = Duration::from_secs(1);
+/// The time limit for the answer to a small pipeline. Each further [`COMMANDS`] commands, each
+/// further [`ARGUMENTS`] and each further [`BYTES`] in one pipeline add the same time again.
+const ANSWER_LIMIT: Duration = Duration::from_secs(1);
+/// The number of commands that Redis on a loaded host still executes within [`ANSWER_LIMIT`].
+const COMMANDS: usize = 100;
+/// The number of arguments of scripts that Redis on a loaded host still handles within
+/// [`ANSWER_LIMIT`]. A script call for many items is one command.
+const ARGUMENTS: usize = 2_000;
+/// The number of argument bytes that a slow network still transfers within [`ANSWER_LIMIT`].
+const BYTES: usize = 1024 * 1024;
+/// The total time a call may wait for a connection, including attempts to connect made by other
+/// calls.
+const OPEN_LIMIT: Duration = CONNECT_LIMIT.saturating_add(ANSWER_LIMIT);
+/// The pause after a call of a gentle link, as a multiple of the duration of the call.
+const REST: u32 = 4;
+/// The number of times one call may load scripts that the server does not know.
+const LOADS: usize = 3;
+/// The number of unanswered calls in a row after which the connection counts as dead. A single
+/// time-out does not prove that the connection is dead.
+const SILENT_CALLS: u32 = 3;
+/// The number of unanswered calls after which a link with one call at a time counts as dead. Three
+/// calls would take longer than a short lease lasts.
+const SILENT_CALLS_ALONE: u32 = 1;
+
+/// Returns the time limit for the answer to a pipeline. The limit grows with the size of the
+/// pipeline; an empty pipeline gets `limit`.
+fn limit_for(pipeline: &redis::Pipeline, limit: Duration) -> Duration {
+    let (mut commands, mut arguments, mut bytes) = (0, 0, 0);
+    for command in pipeline.cmd_iter() {
+        commands += 1;
+        for argument in command.args_iter() {
+            arguments += 1;
+            bytes += if let redis::Arg::Simple(bytes) = argument { bytes.len() } else { 0 };
+        }
+    }
+    let times = 1 + commands / COMMANDS + arguments / ARGUMENTS + bytes / BYTES;
+    limit.saturating_mul(u32::try_from(times).unwrap_or(u32::MAX))
+}
+
+/// A connection to Redis that is restored after a failure. Clones share the connection.
+#[derive(Clone)]
+pub(crate) struct RedisLink {
+    shared: Arc<Shared>,
+    /// The pause after each call, as a multiple of the duration of the call.
+    rest: u32,
+}
+
+struct Shared {
+    address: Address,
+    open: Mutex<Option<OpenConnection>>,
+    /// A lock taken by the one call that connects on behalf of all waiting calls.
+    connecting: tokio::sync::Mutex<()>,
+    connections_made: AtomicU64,
+    silent_calls: AtomicU32,
+    most_silent_calls: u32,
+    answer_limit: Duration,
+    /// The only server to which claims, skips and spreads are sent, as `RUN_ID/REPLID`. None means
+    /// any server.
+    trusted: Mutex<Option<String>>,
+    /// The durations of calls, shared with all links that were made from this link.
+    script_times: Arc<ScriptTimes>,
+}
+
+/// The connection that a call uses, as the link had it when the call began.
+#[derive(Clone)]
+pub(crate) struct OpenConnection {
+    connection: MultiplexedConnection,
+    findings: Findings,
+    number: u64,
+}
+
+impl OpenConnection {
+    /// Returns the number of the connection. It differs for each connection.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Returns the run id and the replication id of the connected server, as `RUN_ID/REPLID`. The
+    /// text is empty if the server does not report both.
+    pub(crate) fn identity(&self) -> &str {
+        &self.findings.identity
+    }
+}
+
+impl RedisLink {
+    /// Creates a link to `address`, which connects at the first call. Fails if no Redis client can
+    /// be made for the address.
+    pub(crate) fn new(address: &Address) -> Result<Self, StoreError> {
+        Self::with(address, SILENT_CALLS, Arc::default())
+    }
+
+    /// Creates a link to the same address for one call at a time. The first unanswered call of the
+    /// link closes the connection.
+    pub(crate) fn for_one_call(&self) -> Result<Self, StoreError> {
+        Self::with(&self.shared.address, SILENT_CALLS_ALONE, self.shared.script_times.clone())
+    }
+
+    /// Creates a link to the same address, with a connection of its own.
+    pub(crate) fn apart(&self) -> Result<Self, StoreError> {
+        let Shared { address, most_silent_calls, script_times, .. } = &*self.shared;
+        Self::with(address, *most_silent_calls, script_times.clone())
+    }
+
+    /// Returns a link to the same connection that pauses after each call, so that a long series of
+    /// reads takes a part of the time of Redis.
+    pub(crate) fn gently(&self) -> Self {
+        Self { rest: REST, ..self.clone() }
+    }
+
+    fn with(
+        address: &Address,
+        most_silent_calls: u32,
+        script_times: Arc<ScriptTimes>,
+    ) -> Result<Self, StoreError> {
+        redis::Client::open(address.given().clone())
+            .map_err(|error| StoreError::from_redis(address.shown(), &error))?;
+        let shared = Shared {
+            address: address.clone(),
+            open: Mutex::new(None),
+            connecting: tokio::sync::Mutex::new(()),
+            connections_made: AtomicU64::new(0),
+            silent_calls: AtomicU32::new(0),
+            most_silent_calls,
+            answer_limit: ANSWER_LIMIT,
+            trusted: Mutex::default(),
+            script_times,
+        };
+        Ok(Self { shared: Arc::new(shared), rest: 0 })
+    }
+
+    /// Creates a Redis client with the current user and password.
+    async fn client(&self) -> Result<redis::Client, StoreError> {
+        let info = self.shared.address.info().await;
+        redis::Client::open(info).map_err(|error| StoreError::from_redis(self.address(), &error))
+    }
+
+    /// Returns the number of connections that the link has made so far.
+    pub(crate) fn connections_made(&self) -> u64 {
+        self.shared.connections_made.load(Ordering::Relaxed)
+    }
+
+    /// Returns the durations of the calls of this link and of all links made from it.
+    pub(crate) fn script_times(&self) -> &ScriptTimes {
+        &self.shared.script_times
+    }
+
+    /// Returns the address of Redis, without secrets.
+    pub(crate) fn address(&self) -> &str {
+        self.shared.address.shown()
+    }
+
+    /// Opens a separate connection that receives the messages of a Redis channel.
+    pub(crate) async fn subscribe(&self, channel: &str) -> Result<redis::aio::PubSub, StoreError> {
+        let client = self.client().await?;
+        let subscribed = async {
+            let mut connection = client.get_async_pubsub().await?;
+            connection.subscribe(channel).await?;
+            Ok(connection)
+        };
+        self.limited(OPEN_LIMIT, subscribed).await
+    }
+
+    /// Returns the facts that the server reported when the current connection was made. Connects
+    /// first if there is no connection.
+    pub(crate) async fn findings(&self) -> Result<Findings, StoreError> {
+        Ok(self.open().await?.findings)
+    }
+
+    /// Returns the current connection. Connects first if there is no connection.
+    pub(crate) async fn open(&self) -> Result<OpenConnection, StoreError> {
+        // A call waits for the connection attempt of another call no longer than for its own.
+        // Otherwise calls would queue up during an outage.
+        let opened = tokio::time::timeout(OPEN_LIMIT, self.open_in_turn()).await;
+        opened.unwrap_or_else(|_| Err(StoreError::timed_out(self.address(), OPEN_LIMIT)))
+    }
+
+    /// Locks and returns the current connection, which is None while not connected. The lock is
+    /// never kept across an await.
+    fn slot(&self) -> MutexGuard<'_, Option<OpenConnection>> {
+        self.shared.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn open_in_turn(&self) -> Result<OpenConnection, StoreError> {
+        if let Some(open) = self.slot().clone() {
+            return Ok(open);
+        }
+        let _turn = self.shared.connecting.lock().await;
+        if let Some(open) = self.slot().clone() {
+            return Ok(open);
+        }
+        let config = redis::AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT_LIMIT))
+            // Each call has a time limit of its own.
+            .set_response_timeout(None);
+        let client = self.client().await?;
+        let connecting = client.get_multiplexed_async_connection_with_config(&config);
+        let mut connection = self.limited(OPEN_LIMIT, connecting).await.map_err(with_hint)?;
+        let info: String =
+            self.limited(ANSWER_LIMIT, redis::cmd("INFO").query_async(&mut connection)).await?;
+        // The ACL may forbid CONFIG. The server is then used without a check of `appendfsync`.
+        let fsync: Result<Vec<String>, _> = self
+            .limited(
+                ANSWER_LIMIT,
+                redis::cmd("CONFIG").arg("GET").arg("appendfsync").query_async(&mut connection),
+            )
+            .await;
+        let fsync = fsync.ok().and_then(|pair| pair.into_iter().nth(1));
+        let judged = preflight::judge(&info, fsync.as_deref(), self.shared.address.eviction());
+        let findings =
+            judged.map_err(|why| StoreError::Unfit { address: self.address().to_owned(), why })?;
+        if let Some(policy) = &findings.evicts_by {
+            tracing::warn!(
+                policy,
+                "Redis at {} deletes keys when memory is short, so jobs and runs may vanish; set maxmemory-policy noeviction.",
+                self.address()
+            );
+        }
+        self.shared.silent_calls.store(0, Ordering::Relaxed);
+        self.shared.connections_made.fetch_add(1, Ordering::Relaxed);
+        let made = OpenConnection { connection, findings, number: fastrand::u64(..) };
+        *self.slot() = Some(made.clone());
+        Ok(made)
+    }
+
+    async fn limited<T>(
+        &self,
+        limit: Duration,
+        call: impl Future<Output = Result<T, RedisError>>,
+    ) -> Result<T, StoreError> {
+        match tokio::time::timeout(limit, call).await {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(StoreError::from_redis(self.address(), &error)),
+            Err(_) => Err(StoreError::timed_out(self.address(), limit)),
+        }
+    }
+
+    /// Removes the connection `broken` from the link, unless another call has already replaced that
+    /// connection.
+    fn let_go(&self, broken: &OpenConnection) {
+        let mut open = self.slot();
+        if open.as_ref().is_some_and(|now| now.number == broken.number) {
+            *open = None;
+        }
+    }
+
+    /// Runs commands in one pipeline and returns the answer to each command, which may be an error.
+    /// Fails only if the pipeline could not be sent, or got no answers in time.
+    pub(crate) async fn ask(
+        &self,
+        pipeline: &mut redis::Pipeline,
+    ) -> Result<Vec<Result<Value, RedisError>>, StoreError> {
+        let open = self.open().await?;
+        self.ask_on(open, pipeline).await
+    }
+
+    /// Runs commands in one pipeline on the given connection. Returns the answer to each command.
+    pub(crate) async fn ask_on(
+        &self,
+        mut open: OpenConnection,
+        pipeline: &mut redis::Pipeline,
+    ) -> Result<Vec<Result<Value, RedisError>>, StoreError> {
+        let limit = limit_for(pipeline, self.shared.answer_limit);
+        let sent = Instant::now();
+        pipeline.ignore_errors();
+        let asked = tokio::time::timeout(
+            limit,
+            pipeline.query_async::<Vec<Result<Value, RedisError>>>(&mut open.connection),
+        );
+        match asked.await {
+            Ok(Ok(answers)) => {
+                self.shared.silent_calls.store(0, Ordering::Relaxed);
+                if self.rest > 0 {
+                    tokio::time::sleep(sent.elapsed() * self.rest).await;
+                }
+                if answers.iter().any(|answer| answer.as_ref().is_err_and(wants_another_connection))
+                {
+                    self.let_go(&open);
+                }
+                Ok(answers)
+            }
+            Ok(Err(error)) => {
+                if error.is_timeout() {
+                    return Err(self.note_silence(&open, limit));
+                }
+                self.let_go(&open);
+                Err(StoreError::from_redis(self.address(), &error))
+            }
+            Err(_) => Err(self.note_silence(&open, limit)),
+        }
+    }
+
+    fn note_silence(&self, open: &OpenConnection, limit: Duration) -> StoreError {
+        if self.shared.silent_calls.fetch_add(1, Ordering::Relaxed) + 1
+            >= self.shared.most_silent_calls
+        {
+            self.let_go(open);
+        }
+        StoreError::timed_out(self.address(), limit)
+    }
+
+    /// Runs commands in one pipeline and returns their answers. The first refused command fails the
+    /// call.
+    pub(crate) async fn query(
+        &self,
+        pipeline: &mut redis::Pipeline,
+    ) -> Result<Vec<Value>, StoreError> {
+        let answers = self.ask(pipeline).await?;
+        let read = |(command, answer): (&redis::Cmd, Result<Value, RedisError>)| match answer {
+            Err(error) if error.code() == Some("WRONGTYPE") => Err(wrong_type_of(command)),
+            answer => answer.map_err(|error| StoreError::from_redis(self.address(), &error)),
+        };
+        pipeline.cmd_iter().zip(answers).map(read).collect()
+    }
+
+    /// Calls one script and returns its reply.
+    pub(crate) async fn invoke(&self, invocation: &Invocation) -> Result<Reply, StoreError> {
+        let open = self.open().await?;
+        self.invoke_on(&open, invocation).await
+    }
+
+    /// Calls one script on the given connection and returns its reply.
+    pub(crate) async fn invoke_on(
+        &self,
+        open: &OpenConnection,
+        invocation: &Invocation,
+    ) -> Result<Reply, StoreError> {
+        let mut replies = self.invoke_all_on(open, std::slice::from_ref(invocation)).await?;
+        replies.pop().unwrap_or_else(|| {
+            let script = format!("script {}", invocation.script.name);
+            Err(StoreError::corrupt(script, "the reply is missing"))
+        })
+    }
+
+    /// Calls scripts in one pipeline and returns the reply of each script. Scripts unknown to the
+    /// server are loaded and called again; no other script is repeated.
+    pub(crate) async fn invoke_all(
+        &self,
+        invocations: &[Invocation],
+    ) -> Result<Vec<Result<Reply, StoreError>>, StoreError> {
+        let open = self.open().await?;
+        self.invoke_all_on(&open, invocations).await
+    }
+
+    /// Records that the node accepts the data on `server`. From now on
+    /// [`RedisLink::invoke_where_trusted`] calls no other server.
+    pub(crate) fn trust(&self, server: &str) {
+        *self.shared.trusted.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(server.to_owned());
+    }
+
+    /// Calls a script on the server named last in [`RedisLink::trust`], and fails if another server
+    /// is connected. The arguments of the script come from a poll of that server, and another
+    /// server may lack the polled data.
+    pub(crate) async fn invoke_where_trusted(
+        &self,
+        invocation: &Invocation,
+    ) -> Result<Reply, StoreError> {
+        let open = self.open().await?;
+        let trusted = self.shared.trusted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if trusted.is_some_and(|server| server != open.findings.identity) {
+            return Err(StoreError::Replaced { address: self.address().to_owned() });
+        }
+        self.invoke_on(&open, invocation).await
+    }
+
+    /// Calls scripts on the given connection and returns the reply of each script.
+    pub(crate) async fn invoke_all_on(
+        &self,
+        open: &OpenConnection,
+        invocations: &[Invocation],
+    ) -> Result<Vec<Result<Reply, StoreError>>, StoreError> {
+        let sent = Instant::now();
+        let mut pipeline = redis::pipe();
+        for invocation in invocations {
+            pipeline.add_command(invocation.command());
+        }
+        let mut answers = self.ask_on(open.clone(), &mut pipeline).await?;
+        let unknown = |answer: &Result<Value, RedisError>| {
+            answer.as_ref().is_err_and(|e| e.kind() == ErrorKind::Server(ServerErrorKind::NoScript))
+        };
+        // Another client may flush the scripts again at once.
+        for _ in 0..LOADS {
+            if !answers.iter().any(unknown) {
+                break;
+            }
+            let mut again = redis::pipe();
+            let asked = invocations.iter().zip(&answers).filter(|(_, answer)| unknown(answer));
+            let missing: BTreeMap<&str, &str> =
+                asked.map(|(asked, _)| (asked.script.name, asked.script.text.as_str())).collect();
+            for text in missing.values() {
+                again.cmd("SCRIPT").arg("LOAD").arg(*text);
+            }
+            let loaded = missing.len();
+            for (invocation, _) in
+                invocations.iter().zip(&answers).filter(|(_, answer)| unknown(answer))
+            {
+                again.add_command(invocation.command());
+            }
+            let mut repeated =
+                self.ask_on(open.clone(), &mut again).await?.into_iter().skip(loaded);
+            for answer in answers.iter_mut().filter(|answer| unknown(answer)) {
+                if let Some(second) = repeated.next() {
+                    *answer = second;
+                }
+            }
+        }
+        // The scripts of a pipeline are answered together, so the pipeline counts as one call.
+        if let Some(first) = invocations.first() {
+            self.shared.script_times.add(first.script.name, sent.elapsed());
+        }
+        let reply = |(invocation, answer): (&Invocation, Result<Value, RedisError>)| match answer {
+            Ok(value) => Reply::read(invocation.script, value),
+            Err(error) if is_raised_in_script(&error) => Err(StoreError::corrupt(
+                format!("data read by script {}", invocation.script.name),
+                error.detail().unwrap_or_default(),
+            )),
+            Err(error) => Err(match forbidden(&error, invocation) {
+                Some(what) => StoreError::Denied {
+                    address: self.address().to_owned(),
+                    why: format!("the ACL forbids this user {what}; extend the ACL of the user"),
+                },
+                None => StoreError::from_redis(self.address(), &error),
+            }),
+        };
+        Ok(invocations.iter().zip(answers).map(reply).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_call_for_many_items_may_take_longer() {
+        let limit = |arguments: usize, bytes: usize| {
+            let mut pipeline = redis::pipe();
+            let command = pipeline.cmd("EVALSHA");
+            for _ in 0..arguments {
+                command.arg("x".repeat(bytes));
+            }
+            limit_for(&pipeline, Duration::from_secs(1)).as_secs()
+        };
+        assert_eq!((limit(10, 1), limit(4_100, 1), limit(3, 1024 * 1024)), (1, 3, 4));
+    }
+}
