@@ -1,5 +1,5 @@
 //! Chromium with a profile of its own, driven by its own chromedriver (the protocol `WebDriver` of the
-//! W3C). Both end with the handle.
+//! W3C). Both end with the handle, or with the process that holds it.
 //!
 //! This client is small and has no dependency: each library for `WebDriver` brings two dozen crates,
 //! and features that make programs and tests compile all crates twice.
@@ -19,9 +19,14 @@ use crate::support::wait::{LONG, until};
 /// The names of the program in distributions.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
+/// The shell that starts chromedriver. When the process of the tests ends in any way, so does the
+/// pipe to the shell, and the shell ends its process group: chromedriver, the browser and itself.
+/// Only chromedriver keeps the output open.
+const WATCHDOG: &str = r#""$0" --port=0 & exec >/dev/null; read -r _; kill -s KILL 0"#;
+
 /// A browser with one tab.
 pub(super) struct WebDriver {
-    driver: Child,
+    watchdog: Child,
     probe: HttpProbe,
     /// The path of the session.
     session: String,
@@ -41,24 +46,24 @@ impl WebDriver {
         };
         // The directory has sockets, whose paths must be short.
         let profile = tempfile::Builder::new().prefix("schedd-web-").tempdir_in("/tmp").unwrap();
-        let mut driver = Command::new(driver)
-            .arg("--port=0")
+        let mut watchdog = Command::new("sh")
+            .args(["-c", WATCHDOG, &driver])
             .env("TMPDIR", profile.path())
             .env("HOME", profile.path())
             .process_group(0)
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let lines = BufReader::new(driver.stdout.take().unwrap()).lines();
+        let lines = BufReader::new(watchdog.stdout.take().unwrap()).lines();
         let port = lines.map_while(Result::ok).find_map(|line| {
             let (_, port) = line.split_once("started successfully on port ")?;
             port.trim_end_matches('.').parse::<u16>().ok()
         });
         let address = format!("127.0.0.1:{}", port.expect("chromedriver names its port"));
         let mut started = Self {
-            driver,
+            watchdog,
             probe: HttpProbe::new(address, Vec::new()),
             session: String::new(),
             profile,
@@ -185,10 +190,10 @@ impl WebDriver {
 
 impl Drop for WebDriver {
     fn drop(&mut self) {
-        let Some(group) = Pid::from_raw(self.driver.id().cast_signed()) else { return };
-        // The browser and all its processes are in the group of the driver.
+        let Some(group) = Pid::from_raw(self.watchdog.id().cast_signed()) else { return };
+        // The browser and all its processes are in this group.
         let _ = kill_process_group(group, Signal::KILL);
-        let _ = self.driver.wait();
+        let _ = self.watchdog.wait();
         if !std::thread::panicking() {
             until("the browser ends", LONG, || (!lives(group)).then_some(()));
         }
@@ -217,4 +222,15 @@ fn lives(group: Pid) -> bool {
 fn program(name: &str) -> Option<String> {
     let dirs = ["/usr/local/bin", "/usr/bin", "/bin"].into_iter();
     dirs.map(|dir| format!("{dir}/{name}")).find(|path| std::path::Path::new(path).exists())
+}
+
+#[test]
+fn a_browser_ends_when_the_process_that_started_it_is_gone() {
+    let Some(mut browser) = WebDriver::start() else { return };
+    browser.open("about:blank");
+    let group = Pid::from_raw(browser.watchdog.id().cast_signed()).unwrap();
+    assert!(lives(group));
+    // The kernel closes the pipe of a process that is killed.
+    drop(browser.watchdog.stdin.take());
+    until("the browser ends", LONG, || (!lives(group)).then_some(()));
 }
