@@ -256,7 +256,8 @@ local claimed, slots = 0, tonumber(slots)
 local judged = {}
 
 local RUN_FIELDS = {'attempt', 'state', 'claim', 'fence', 'recoveries', 'failures', 'lease_end', 'unclear', 'claimed_before', 'waiting_for',
-  'places', 'came_at', 'ready', 'waited_from', 'rev', 'handed_back', 'ready_at', 'delivery', 'started_at', 'retried_at', 'parents'}
+  'places', 'came_at', 'ready', 'waited_from', 'waits', 'rev', 'handed_back', 'ready_at', 'delivery', 'started_at',
+  'retried_at', 'parents'}
 local JOB_FIELDS = {'rev', 'pending', 'ended', 'paused', 'once', 'started_count', 'notify', 'watched', 'skipped_behind', 'first_rev',
   'same_since', 'delay', 'queue', 'next_at', 'next_set_at'}
 
@@ -359,6 +360,23 @@ local function judge(k, run, job)
   return nil, '', ''
 end
 
+-- The most waits that the record of a run keeps.
+local WAITS = 16
+
+-- Returns the waits of a run for its record, the oldest first: `FROM-UNTIL=CAUSE` each, without UNTIL
+-- while the wait goes on. `cause` is what the run waits for from now on, or nil.
+local function waits_of(run, cause)
+  if not run.waits and not cause then return nil end
+  local before, last = string.match(run.waits or '', '^(.-)(%S*)$')
+  local from, of = string.match(last, '^(%d+)%-=(.*)$')
+  if from and of == cause then return run.waits end
+  if from then last = from .. '-' .. int(tonumber(run.woken)) .. '=' .. of end
+  local words = {}
+  for word in string.gmatch(before .. last, '%S+') do words[#words + 1] = word end
+  if cause then words[#words + 1] = int(now) .. '-=' .. cause end
+  return table.concat(words, ' ', math.max(1, #words - WAITS + 1))
+end
+
 -- Records that a run waits at a gate. `base` are the fields of the run that each outcome writes.
 local function wait_at_gate(k, run, gate, base)
   -- The run that blocks this run: the last run that began, or else a run that was let in.
@@ -427,7 +445,6 @@ end
 local function forget_gate(k, run, passed, is_started)
   if not passed[1] then redis.call('HDEL', k.run, 'places') end
   if is_started and run.came_at then
-    redis.call('HSET', k.run, 'waited_at', run.waiting_for or '', 'waited_to', int(tonumber(run.woken)))
     redis.call('HDEL', k.run, 'waiting_for')
   end
   redis.call('HDEL', k.run, 'came_at')
@@ -446,6 +463,8 @@ local function write(k, run, job, outcome, reason, by)
   end
   -- A record stores only a difference from the plan: a run on time needs no `ready_at`.
   if run.is_first and run.came ~= k.due_ms then base[#base + 1], base[#base + 2] = 'ready_at', int(tonumber(run.came)) end
+  local waits = waits_of(run, gate or outcome == 'waiting' and 'overlap' or nil)
+  if waits ~= (run.waits or nil) then base[#base + 1], base[#base + 2] = 'waits', waits end
   local behind = (run.is_first or run.is_back) and outcome and reason == 'overlap' and (redis.call('ZRANGE', k.open, 0, 0)[1] or '')
   if behind then base[#base + 1], base[#base + 2] = 'behind', behind end
 

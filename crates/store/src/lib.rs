@@ -38,6 +38,7 @@ pub use history::output_index::OutputFacts;
 pub use history::outputs::{KeptOutput, OutputFrames, OutputMark, OutputSoFar, OutputStream};
 pub use history::run_history::{Ended, HistoryPage, Letters, RunNotices};
 pub use history::run_record::{PastAttempt, REFUSED, RunRecord};
+pub use history::run_wait::RunWait;
 pub use history::skipped_ranges::{CountedBy, RecordedAt, SkippedRecord};
 pub use index_pages::{IndexCursor, JobIndex};
 pub use jobs::audit_log::AuditEntry;

@@ -24,4 +24,6 @@ pub(super) use queue_document::QueueDocument;
 pub(super) use report_document::ReportDocument;
 pub(super) use run_document::{RunDocument, millis};
 pub(super) use whole_job_document::{ComingDocument, WholeJobDocument};
-pub(super) use whole_run_document::{AttemptDocument, OutputDocument, WholeRunDocument};
+pub(super) use whole_run_document::{
+    AttemptDocument, OutputDocument, WaitDocument, WholeRunDocument,
+};

@@ -16,9 +16,7 @@ pub(in crate::dashboard) struct WholeRunDocument {
     pub(in crate::dashboard) run: RunDocument,
     pub(in crate::dashboard) ready_at: Option<DocumentTime>,
     pub(in crate::dashboard) waiting_for: Option<ShownText>,
-    pub(in crate::dashboard) waited_from: Option<DocumentTime>,
-    pub(in crate::dashboard) waited_at: Option<ShownText>,
-    pub(in crate::dashboard) waited_until: Option<DocumentTime>,
+    pub(in crate::dashboard) waits: Vec<WaitDocument>,
     pub(in crate::dashboard) admitted: Option<ShownText>,
     pub(in crate::dashboard) gate_opens: Option<ShownText>,
     pub(in crate::dashboard) queue_paused: bool,
@@ -26,6 +24,15 @@ pub(in crate::dashboard) struct WholeRunDocument {
     pub(in crate::dashboard) recoveries: u32,
     pub(in crate::dashboard) attempts: Vec<AttemptDocument>,
     pub(in crate::dashboard) notices: Vec<NoticeDocument>,
+}
+
+/// A wait for another run of the job, or at a gate.
+#[derive(Debug, Deserialize)]
+pub(in crate::dashboard) struct WaitDocument {
+    #[serde(rename = "for")]
+    cause: ShownText,
+    pub(in crate::dashboard) from: DocumentTime,
+    pub(in crate::dashboard) until: Option<DocumentTime>,
 }
 
 /// The end of a parent that started or skipped the run.
@@ -66,6 +73,16 @@ pub(in crate::dashboard) struct OutputDocument {
     pub(in crate::dashboard) stderr: String,
     pub(in crate::dashboard) dropped_bytes: u64,
     pub(in crate::dashboard) kept: bool,
+}
+
+impl WaitDocument {
+    /// Returns the cause in words.
+    pub(in crate::dashboard) fn cause(&self) -> &str {
+        match self.cause.as_str() {
+            "overlap" => "another run",
+            gate => gate,
+        }
+    }
 }
 
 impl ParentDocument {

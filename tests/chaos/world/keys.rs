@@ -82,12 +82,17 @@ pub(crate) fn jobs(connection: &mut Connection) -> Vec<String> {
 /// in, by its record.
 pub(crate) fn waits_of(connection: &mut Connection, run: &str) -> [Option<Micros>; 2] {
     let mut command = redis::cmd("HMGET");
-    let fields: [Option<String>; 2] = command
+    let [from, waits]: [Option<String>; 2] = command
         .arg(whole(&format!("run:{run}")))
-        .arg(&["waited_from", "waited_to"])
+        .arg(&["waited_from", "waits"])
         .query(connection)
         .unwrap();
-    fields.map(|ms| ms?.parse::<Micros>().ok()?.checked_mul(1000))
+    // Each wait is `FROM-UNTIL=CAUSE`, the last one last.
+    let let_in = waits.as_deref().and_then(|waits| {
+        let at_gate = waits.split(' ').rfind(|wait| !wait.ends_with("=overlap"))?;
+        Some(at_gate.split_once('=')?.0.split_once('-')?.1.to_owned())
+    });
+    [from, let_in].map(|ms| ms?.parse::<Micros>().ok()?.checked_mul(1000))
 }
 
 /// Returns all keys of the namespace without its prefix, in order.

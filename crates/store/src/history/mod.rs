@@ -7,4 +7,5 @@ pub(crate) mod outputs;
 pub(crate) mod retention;
 pub(crate) mod run_history;
 pub(crate) mod run_record;
+pub(crate) mod run_wait;
 pub(crate) mod skipped_ranges;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use redis::Value;
 
 use crate::Store;
+use crate::history::run_wait::RunWait;
 use crate::server::reply::text_of;
 use crate::server::store_error::StoreError;
 use schedd_core::domain::job::job_spec::Delivery;
@@ -111,9 +112,9 @@ pub struct RunRecord {
     pub behind: Option<RunId>,
     /// The time since which the run waited for another run or at a gate; None if it did not wait.
     pub waited_from: Option<UnixMillis>,
-    /// The gate where the run last waited, in words, and the time the wait ended. None if the run
-    /// waited at no gate.
-    pub waited_at: Option<(String, UnixMillis)>,
+    /// The last waits of the run for another run and at gates, also before earlier attempts, the
+    /// oldest first.
+    pub waits: Vec<RunWait>,
     /// The cause of the present wait: `overlap` for an open run of the job, or a gate in words.
     /// None if the run does not wait.
     pub waiting_for: Option<String>,
@@ -181,7 +182,7 @@ impl RunRecord {
             handed_back: None,
             behind: None,
             waited_from: None,
-            waited_at: None,
+            waits: Vec::new(),
             waiting_for: None,
             places: Vec::new(),
             parents: Vec::new(),
@@ -303,7 +304,7 @@ impl RunRecord {
             handed_back: text("handed_back"),
             behind: text("behind").and_then(|run| run.parse().ok()),
             waited_from: instant("waited_from"),
-            waited_at: text("waited_at").zip(instant("waited_to")),
+            waits: text("waits").map_or_else(Vec::new, |waits| RunWait::read_all(&waits)),
             waiting_for: text("waiting_for").filter(|_| state == RunState::Scheduled),
             places: text("places").map_or_else(Vec::new, |places| Gate::all_in(&places)),
             parents: text("parents").map_or_else(Vec::new, |ends| ParentEnd::read_all(&ends)),

@@ -64,7 +64,8 @@ shell = "true"
 const BERLIN: &str = "Europe/Berlin";
 /// The objects that the scene does not make: notices that failed for good after many retries, and an
 /// occurrence that a backfill ran.
-const NOT_MADE: [&str; 2] = ["explanation.backfilled_by", "whole-job.failed_notices"];
+const NOT_MADE: [&str; 3] =
+    ["explanation.backfilled_by", "whole-job.failed_notices", "whole-run.waits"];
 
 /// Two nodes and their jobs, and the tables to compare with.
 struct Scene {

@@ -10,7 +10,7 @@ use schedd_core::domain::run::run_state::RunState;
 use schedd_schedule::names::RunId;
 use schedd_store::{
     ApplyOrder, Blocking, CancelReply, Claim, ClaimOrder, ClaimReply, FinishReply, RecoverReply,
-    RemoveReply, StopRunning, Verdict,
+    RemoveReply, RunWait, StopRunning, Verdict,
 };
 
 use crate::scripts::claims::recovering::{expired, recovery};
@@ -87,6 +87,33 @@ async fn a_run_whose_key_is_taken_waits_and_is_woken_by_its_release_with_its_pla
         world.raw::<Vec<String>>("KEYS", "*key:k", &[]).is_empty(),
         "nothing is left of a key nobody uses"
     );
+}
+
+#[tokio::test]
+async fn the_record_of_a_run_has_each_of_its_waits() {
+    const BOTH: &[&str] = &["group:g", "key:k"];
+    let world = yard(&[("a", 0), ("b", 1), ("c", 0)]).await;
+    let (a, b, c) = (run_of("a", 0), run_of("b", 1), run_of("c", 0));
+    let wait = |from, until: Option<i64>, cause: &str| RunWait {
+        from: t(from),
+        until: until.map(t),
+        cause: cause.to_owned(),
+    };
+    let by_key = world.win_at(1, &a, KEY).await;
+    let by_group = world.win_at(1, &c, &["group:g"]).await;
+    wait_at(&world, 2, &b, BOTH).await;
+    assert_eq!(world.run(&b).await.waits, [wait(2, None, "group g")]);
+    world.succeed(10, &by_group).await;
+    assert_eq!(world.open(11, "group:g").await, 1);
+    wait_at(&world, 12, &b, BOTH).await;
+    world.succeed(20, &by_key).await;
+    assert_eq!(world.open(21, "key:k").await, 1);
+    let held = world.win_at(22, &b, BOTH).await;
+    let both = [wait(2, Some(11), "group g"), wait(12, Some(21), "key k")];
+    assert_eq!(world.run(&b).await.waits, both);
+    world.succeed(23, &held).await;
+    world.assert_sound();
+    assert_eq!(world.run(&b).await.waits, both, "they stay after its end");
 }
 
 #[tokio::test]

@@ -15,9 +15,10 @@ pub(super) fn run_facts(
     place: Place,
     waits_at: Option<AtGate>,
 ) -> RunFacts {
-    let waited_at = record.waited_at.clone().map(|(gate, until)| AtGate {
+    let last_wait = record.waits.iter().rfind(|wait| wait.is_at_gate() && wait.until.is_some());
+    let waited_at = last_wait.filter(|_| record.started_at.is_some()).map(|wait| AtGate {
         rate: None,
-        gate,
+        gate: wait.cause.clone(),
         turn: None,
         shut: Shut::default(),
         holder: None,
@@ -25,7 +26,7 @@ pub(super) fn run_facts(
         hindrance: None,
         unserved: None,
         passed_over: Vec::new(),
-        until: Some(until),
+        until: wait.until,
     });
     let attempts = attempts(&record);
     let was_first = record

@@ -125,8 +125,9 @@ fn events_of(record: &RunRecord) -> Vec<Event> {
         let behind = record.behind.as_ref().map(|run| attribute("schedd.behind", &run.to_string()));
         events.push((from, "waiting", behind.into_iter().collect()));
     }
-    if let Some((gate, until)) = &record.waited_at {
-        events.push((*until, "admitted", vec![attribute("schedd.gate", gate)]));
+    for wait in record.waits.iter().filter(|wait| wait.is_at_gate()) {
+        let gate = vec![attribute("schedd.gate", &wait.cause)];
+        events.extend(wait.until.map(|until| (until, "admitted", gate)));
     }
     events.extend(record.retried_at.map(|at| (at, "retried", Vec::new())));
     for past in &record.past {
