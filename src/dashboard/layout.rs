@@ -3,7 +3,7 @@
 use super::assets::asset_path;
 use super::page_clock::NowTag;
 use super::page_link::{encoded, query};
-use super::view_choices::{PageTheme, ViewChoices, ZoneChoice};
+use super::view_choices::{PageKeys, PageTheme, ViewChoices, ZoneChoice};
 use crate::secrets::tokens::TokenRole;
 
 /// The sections of the navigation: the path, the word, and the key that leads there after `g`.
@@ -107,6 +107,23 @@ impl Layout<'_> {
         PageTheme::ALL
             .into_iter()
             .map(|(theme, word)| (word, label(theme), theme == self.choices.theme))
+            .collect()
+    }
+
+    /// Returns true if single keys do something. Without their script, no key does anything.
+    pub(super) fn has_keys(&self) -> bool {
+        self.choices.keys == PageKeys::On
+    }
+
+    /// Returns the choices of the keys: the word of the form, the label, and if it is chosen.
+    pub(super) fn keys(&self) -> Vec<(&'static str, &'static str, bool)> {
+        let label = |keys| match keys {
+            PageKeys::On => "On",
+            PageKeys::Off => "Off",
+        };
+        PageKeys::ALL
+            .into_iter()
+            .map(|(keys, word)| (word, label(keys), keys == self.choices.keys))
             .collect()
     }
 }

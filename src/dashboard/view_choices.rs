@@ -1,5 +1,5 @@
-//! The choices of a reader that hold for all pages: the zone of times, and the colours. They are
-//! kept in cookies of the browser, so that they need no session and no storage.
+//! The choices of a reader that hold for all pages: the zone of times, the colours, and the keys. They
+//! are kept in cookies of the browser, so that they need no session and no storage.
 
 use schedd_schedule::time::zone::Zone;
 
@@ -9,6 +9,8 @@ const ZONE: &str = "schedd_zone";
 const OWN_ZONE: &str = "schedd_own_zone";
 /// The cookie with the choice of the colours.
 const THEME: &str = "schedd_theme";
+/// The cookie with the choice of the keys.
+const KEYS: &str = "schedd_keys";
 /// The time for which a browser keeps a choice: a year, in seconds.
 const KEPT_FOR: u32 = 31_536_000;
 
@@ -34,6 +36,15 @@ pub(crate) enum PageTheme {
     Dark,
 }
 
+/// The keys without Ctrl or Alt that do something on a page. Dictation software presses such keys by
+/// mistake, so a reader can switch them off (WCAG 2.1.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) enum PageKeys {
+    #[default]
+    On,
+    Off,
+}
+
 impl ZoneChoice {
     /// The choices with their words in cookies and forms.
     pub(crate) const ALL: [(Self, &'static str); 3] =
@@ -54,6 +65,15 @@ impl PageTheme {
     }
 }
 
+impl PageKeys {
+    /// The choices with their words in cookies and forms.
+    pub(crate) const ALL: [(Self, &'static str); 2] = [(Self::On, "on"), (Self::Off, "off")];
+
+    fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|(_, known)| *known == word).map(|(choice, _)| choice)
+    }
+}
+
 /// The choices of a reader.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct ViewChoices {
@@ -61,6 +81,7 @@ pub(crate) struct ViewChoices {
     /// The name of the zone of the reader, if it is known.
     pub(crate) own_zone: Option<String>,
     pub(crate) theme: PageTheme,
+    pub(crate) keys: PageKeys,
 }
 
 impl ViewChoices {
@@ -72,20 +93,22 @@ impl ViewChoices {
                 ZONE => choices.zone = ZoneChoice::named(value).unwrap_or_default(),
                 OWN_ZONE => choices.own_zone = known_zone(value),
                 THEME => choices.theme = PageTheme::named(value).unwrap_or_default(),
+                KEYS => choices.keys = PageKeys::named(value).unwrap_or_default(),
                 _ => {}
             }
         }
         choices
     }
 
-    /// Returns the values of `Set-Cookie` for the fields `zone`, `own_zone` and `theme` of a form.
-    /// Unknown values change nothing.
+    /// Returns the values of `Set-Cookie` for the fields `zone`, `own_zone`, `theme` and `keys` of a
+    /// form. Unknown values change nothing.
     pub(crate) fn cookies_of(fields: &[(String, String)]) -> Vec<String> {
         let cookie = |(name, value): &(String, String)| {
             let (cookie, value) = match name.as_str() {
                 "zone" => (ZONE, ZoneChoice::named(value).map(|_| value.clone())?),
                 "own_zone" => (OWN_ZONE, known_zone(value)?),
                 "theme" => (THEME, PageTheme::named(value).map(|_| value.clone())?),
+                "keys" => (KEYS, PageKeys::named(value).map(|_| value.clone())?),
                 _ => return None,
             };
             Some(format!("{cookie}={value}; Path=/; Max-Age={KEPT_FOR}; SameSite=Strict"))
@@ -118,14 +141,21 @@ mod tests {
 
     #[test]
     fn cookies_with_other_values_count_as_missing() {
-        let chosen = of(&[("schedd_zone", "job"), ("schedd_theme", "dark"), ("x", "y")]);
+        let chosen = of(&[
+            ("schedd_zone", "job"),
+            ("schedd_theme", "dark"),
+            ("schedd_keys", "off"),
+            ("x", "y"),
+        ]);
         assert_eq!((chosen.zone, chosen.theme), (ZoneChoice::Job, PageTheme::Dark));
+        assert_eq!(chosen.keys, PageKeys::Off);
         assert_eq!(
             of(&[("schedd_own_zone", "europe/berlin")]).own_zone.as_deref(),
             Some("Europe/Berlin")
         );
         for odd in ["", "../etc/passwd", "<b>", "localtime"] {
-            let pairs = [("schedd_zone", odd), ("schedd_own_zone", odd), ("schedd_theme", odd)];
+            let names = ["schedd_zone", "schedd_own_zone", "schedd_theme", "schedd_keys"];
+            let pairs = names.map(|name| (name, odd));
             assert_eq!(of(&pairs), ViewChoices::default(), "{odd}");
         }
     }
@@ -137,6 +167,7 @@ mod tests {
             field("zone", "utc"),
             field("theme", "x; Path"),
             field("own_zone", "UTC"),
+            field("keys", "odd"),
             field("a", "b"),
         ];
         let cookies = ViewChoices::cookies_of(&fields);

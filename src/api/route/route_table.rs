@@ -375,6 +375,7 @@ mod tests {
     use crate::cli::embedded::verb_call::parse_verb;
 
     /// Returns true if the verb of a route takes this value of a parameter.
+        parameter("keys", "", Text, "on or off: whether single keys do something"),
     fn takes(route: &Route, parameter: &Parameter, value: &str) -> bool {
         let verb: &[&str] = match route.action {
             RouteAction::Verb(verb) => verb,

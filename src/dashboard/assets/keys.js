@@ -1,5 +1,5 @@
 // Keys for a reader without a mouse: / ? g and a letter, j and k. No key does anything while the
-// reader types. Each section of the navigation names its letter in data-go.
+// reader types. A reader who has switched the keys off does not get this file. Each section of the navigation names its letter in data-go.
 
 const PAUSE = 1_500;
 const FIELDS = 'textarea, select, [contenteditable], input:not([type="checkbox"], [type="radio"])';
@@ -25,10 +25,12 @@ function help() {
     [['j', 'k'], 'The next and the previous row; Enter opens it'],
     [['?'], 'Show these keys, or hide them'],
   ];
+  const off = element('a', 'Switch these keys off');
+  off.href = document.getElementById('choices').href;
   const close = element('button', 'Close');
   const title = element('h2', 'Keys');
   title.id = 'keys-title';
-  const dialog = element('dialog', '', title, element('dl', '', ...rows.map(row)), close);
+  const dialog = element('dialog', '', title, element('dl', '', ...rows.map(row)), element('p', '', off), close);
   dialog.id = 'keys';
   dialog.setAttribute('aria-labelledby', title.id);
   close.addEventListener('click', () => dialog.close());

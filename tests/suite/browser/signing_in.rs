@@ -27,8 +27,15 @@ fn a_link_signs_in_with_its_role_and_the_choices_of_a_reader_stay() {
     }
     browser.click(".foot [value=dark]");
     browser.wait_text(".foot [value=dark][aria-pressed=true]", "Dark");
+    browser.click("#choices");
+    browser.wait_text("h1", "Choices");
+    browser.click("[name=keys][value=off]");
+    browser.click("main button.main");
+    browser.wait_text("h1", "Jobs");
     scene.allow_scripts(true);
     scene.open("/jobs");
+    browser.press("?");
+    assert_eq!(browser.value("document.querySelectorAll('.hint, #keys').length"), 0, "no key");
     assert_eq!(browser.value("document.documentElement.dataset.theme"), "dark");
     assert_eq!(browser.value("getComputedStyle(document.documentElement).colorScheme"), "dark");
     scene.check_silence("/jobs");
