@@ -44,6 +44,15 @@ impl PageKind {
         self != Self::Action
     }
 
+    /// Returns the shortest time between two readings of the page for open tabs while something always
+    /// changes. The first page and the timeline read up to thousands of runs.
+    pub(super) const fn least_share(self) -> Duration {
+        Duration::from_millis(match self {
+            Self::Overview | Self::Timeline => 5_000,
+            _ => 500,
+        })
+    }
+
     /// Returns the time for which a page stays right while no job, run or queue changes. A reading
     /// of a list takes about a hundred commands, so only pages with facts that pass by themselves are
     /// read often: nodes write about themselves, and runs become ready in a queue.

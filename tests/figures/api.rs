@@ -180,42 +180,60 @@ fn open_pages(probe: &HttpProbe, pages: &[&str]) {
     }
 }
 
-/// Open tabs of all pages, each of which asks for news every two seconds.
-fn tabs(redis: &TestRedis, probe: &HttpProbe, shown: &[&str]) {
-    let mut known = vec![String::new(); PAGES as usize];
-    let mut connection = redis.connection();
-    let mut rates = Vec::new();
-    for pages in [0, PAGES as usize] {
-        let mut begun = None;
-        let started = Instant::now();
-        // The first round opens the tabs.
-        while started.elapsed() < POLLED * 16 {
-            let round = Instant::now();
-            for (tab, etag) in known.iter_mut().enumerate().take(pages) {
-                let path = shown[tab % shown.len()];
-                let headers =
-                    [BROWSER, ("If-None-Match", etag.as_str()), ("Sec-Fetch-Mode", "cors")];
-                let answer = probe.send("admin", "GET", path, &headers, b"");
-                let fresh = answer.head.lines().find_map(|line| line.strip_prefix("etag: "));
-                // The head was read in lower case, and the tag begins with W.
-                *etag = fresh.unwrap_or_default().replacen('w', "W", 1);
-            }
-            begun.get_or_insert_with(|| {
-                (Instant::now(), info(&mut connection, "total_commands_processed:"))
-            });
-            std::thread::sleep(POLLED.saturating_sub(round.elapsed()));
+/// Open tabs, each of which asks for news every two seconds, first while nothing changes, and then
+/// beside a job that runs every second.
+fn tabs(redis: &TestRedis, probe: &HttpProbe, all: &[&str]) {
+    for (state, line) in [
+        ("nothing changes", None),
+        (
+            "a job runs every second",
+            Some("{\"name\":\"busy\",\"every\":\"1s\",\"shell\":\"true\"}\n"),
+        ),
+    ] {
+        if let Some(line) = line {
+            add_lines(redis, line);
         }
-        let (begun, before) = begun.unwrap();
-        let commands = info(&mut connection, "total_commands_processed:") - before;
-        #[expect(clippy::cast_precision_loss, reason = "a rate with a digit")]
-        rates.push(commands as f64 / begun.elapsed().as_secs_f64());
+        let without = commands_with(redis, probe, &[], 0);
+        println!("{without:.1} Redis commands/s while {state}");
+        let tabs = PAGES as usize;
+        for (shown, words) in
+            [(all, "all pages"), (&["/jobs"], "the list of jobs"), (&["/"], "the first page")]
+        {
+            let more = commands_with(redis, probe, shown, tabs) - without;
+            println!("{tabs} open tabs of {words}: {more:.1} Redis commands/s more");
+        }
     }
-    println!(
-        "{PAGES} open tabs of {} pages: {:.1} Redis commands/s, {:.1} without",
-        shown.len(),
-        rates[1],
-        rates[0]
-    );
+    let json = [("Content-Type", "application/json")];
+    assert_eq!(probe.send("admin", "DELETE", "/v1/jobs/busy", &json, b"").status, 200);
+}
+
+/// Returns the commands a second of Redis beside this number of tabs, which show these pages in turn.
+fn commands_with(redis: &TestRedis, probe: &HttpProbe, shown: &[&str], tabs: usize) -> f64 {
+    let mut connection = redis.connection();
+    let mut known = vec![String::new(); tabs];
+    let mut begun = None;
+    let started = Instant::now();
+    // The first round opens the tabs.
+    while started.elapsed() < POLLED * 16 {
+        let round = Instant::now();
+        for (tab, etag) in known.iter_mut().enumerate() {
+            let path = shown[tab % shown.len()];
+            let headers = [BROWSER, ("If-None-Match", etag.as_str()), ("Sec-Fetch-Mode", "cors")];
+            let answer = probe.send("admin", "GET", path, &headers, b"");
+            let fresh = answer.head.lines().find_map(|line| line.strip_prefix("etag: "));
+            // The head was read in lower case, and the tag begins with W.
+            *etag = fresh.unwrap_or_default().replacen('w', "W", 1);
+        }
+        begun.get_or_insert_with(|| {
+            (Instant::now(), info(&mut connection, "total_commands_processed:"))
+        });
+        std::thread::sleep(POLLED.saturating_sub(round.elapsed()));
+    }
+    let (begun, before) = begun.unwrap();
+    let commands = info(&mut connection, "total_commands_processed:") - before;
+    #[expect(clippy::cast_precision_loss, reason = "a rate with a digit")]
+    let rate = commands as f64 / begun.elapsed().as_secs_f64();
+    rate
 }
 
 fn adding(redis: &TestRedis, probe: &HttpProbe) {

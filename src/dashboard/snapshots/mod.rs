@@ -4,18 +4,20 @@
 //!
 //! 1. if it was made less than [`FRESH_FOR`] ago, and nobody has changed anything by this API since;
 //! 2. else, if nothing has changed in the namespace, for the lifetime of the page;
-//! 3. else, if a tab only asks for news, and all tabs together have used up their readings
-//!    (`poll_budget`). The tab asks again two seconds later.
+//! 3. else, if a tab only asks for news, and the page was read less than a round ago. The tab asks
+//!    again two seconds later. A round is as long as the shares of all open views together, so that
+//!    each view has its turn. The share of a view is a multiple of the time that its reading takes.
 //!
-//! So tabs cost one look in two seconds while nothing changes, and a bounded number of readings while
-//! something always changes. A reader who opens a page gets the present state.
+//! So tabs cost one look in two seconds while nothing changes. While something always changes, the
+//! tabs of one view cost one reading a round, and all readings for tabs together take about a
+//! fiftieth of the time. A reader who opens a page gets the present state.
 
 mod change_watch;
 mod page_snapshot;
-mod poll_budget;
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -25,7 +27,6 @@ use super::view_choices::ViewChoices;
 use crate::cli::embedded::CliFailure;
 use crate::secrets::tokens::TokenRole;
 use change_watch::{ChangeWatch, SeenState};
-use poll_budget::PollBudget;
 use schedd_schedule::time::unix_millis::UnixMillis;
 use schedd_store::Store;
 
@@ -36,6 +37,12 @@ pub(crate) use page_snapshot::PageSnapshot;
 const FRESH_FOR: Duration = Duration::from_secs(1);
 /// The maximum age of a look for changes, for a tab that asks for news.
 const LOOK_AGE: Duration = Duration::from_secs(2);
+/// The time since the last question of its tabs for which a view counts as open.
+const OPEN_FOR: Duration = Duration::from_secs(5);
+/// The share of a view in a round, as a multiple of the time that its last reading took.
+const REST: u32 = 50;
+/// The longest share of a view.
+const LONGEST_SHARE: Duration = Duration::from_secs(10);
 /// The maximum number of snapshots. The snapshot that was used longest ago makes room for a new one.
 const MOST_SNAPSHOTS: usize = 64;
 
@@ -51,21 +58,56 @@ struct ViewKey {
 }
 
 /// The place of the snapshot of a view. While a request makes the snapshot, the others wait.
-type SnapshotPlace = Arc<tokio::sync::Mutex<Option<Arc<PageSnapshot>>>>;
+#[derive(Debug, Default)]
+struct SnapshotPlace {
+    snapshot: tokio::sync::Mutex<Option<Arc<PageSnapshot>>>,
+    /// The share of the view in a round, ms.
+    share: AtomicU64,
+}
+
+impl SnapshotPlace {
+    fn share(&self) -> Duration {
+        Duration::from_millis(self.share.load(Ordering::Relaxed))
+    }
+
+    /// Sets the share after a reading of this page that took this time.
+    fn set_share(&self, kind: PageKind, took: Duration) {
+        let share = took.saturating_mul(REST).clamp(kind.least_share(), LONGEST_SHARE).as_millis();
+        self.share.store(u64::try_from(share).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+}
 
 /// The latest snapshots.
 #[derive(Debug, Default)]
 pub(super) struct Snapshots {
     places: Mutex<SnapshotPlaces>,
     watch: ChangeWatch,
-    budget: PollBudget,
 }
 
 #[derive(Debug, Default)]
 struct SnapshotPlaces {
-    /// Each place with the number of its last use.
-    by_view: HashMap<ViewKey, (u64, SnapshotPlace)>,
+    by_view: HashMap<ViewKey, KnownView>,
     uses: u64,
+}
+
+/// A view that was used lately.
+#[derive(Debug, Default)]
+struct KnownView {
+    place: Arc<SnapshotPlace>,
+    /// The number of its last use.
+    used: u64,
+    /// The time at which a tab last asked for news.
+    polled_at: Option<Instant>,
+}
+
+impl SnapshotPlaces {
+    /// Returns the length of a round: the shares of all views that tabs show.
+    fn round(&self, now: Instant) -> Duration {
+        let is_open = |view: &KnownView| {
+            view.polled_at.is_some_and(|at| now.saturating_duration_since(at) < OPEN_FOR)
+        };
+        self.by_view.values().filter(|view| is_open(view)).map(|view| view.place.share()).sum()
+    }
 }
 
 impl Snapshots {
@@ -84,9 +126,9 @@ impl Snapshots {
             let page = make(now).await?;
             return Ok(Arc::new(PageSnapshot::new(page, made_at, changes, own_changes)));
         }
-        let place = self.place(request);
-        let mut place = place.lock().await;
-        let known = place.as_ref().filter(|known| known.own_changes == own_changes);
+        let (place, round) = self.place(request);
+        let mut snapshot = place.snapshot.lock().await;
+        let known = snapshot.as_ref().filter(|known| known.own_changes == own_changes);
         if let Some(known) = known.filter(|known| known.age() < FRESH_FOR) {
             return Ok(known.clone());
         }
@@ -97,14 +139,15 @@ impl Snapshots {
         if let Some(known) = known.filter(is_right) {
             return Ok(known.clone());
         }
-        if let Some(known) = known.filter(|_| request.is_poll && !self.budget.take()) {
+        if let Some(known) = known.filter(|known| request.is_poll && known.age() < round) {
             return Ok(known.clone());
         }
         let made_at = Instant::now();
         let page = make(now).await?;
-        let snapshot = Arc::new(PageSnapshot::new(page, made_at, changes, own_changes));
-        *place = Some(snapshot.clone());
-        Ok(snapshot)
+        place.set_share(request.kind, made_at.elapsed());
+        let made = Arc::new(PageSnapshot::new(page, made_at, changes, own_changes));
+        *snapshot = Some(made.clone());
+        Ok(made)
     }
 
     /// Notes that somebody has changed something by this API, and will look at the result.
@@ -112,7 +155,8 @@ impl Snapshots {
         self.watch.note_own_change();
     }
 
-    fn place(&self, request: &PageRequest) -> SnapshotPlace {
+    /// Returns the place of a view, and the length of a round.
+    fn place(&self, request: &PageRequest) -> (Arc<SnapshotPlace>, Duration) {
         let key = ViewKey {
             kind: request.kind,
             base: request.base.clone(),
@@ -125,12 +169,58 @@ impl Snapshots {
         places.uses += 1;
         let uses = places.uses;
         let is_full = places.by_view.len() >= MOST_SNAPSHOTS && !places.by_view.contains_key(&key);
-        let oldest = places.by_view.iter().min_by_key(|(_, (used, _))| *used);
+        let oldest = places.by_view.iter().min_by_key(|(_, view)| view.used);
         if let Some(oldest) = oldest.map(|(key, _)| key.clone()).filter(|_| is_full) {
             places.by_view.remove(&oldest);
         }
-        let entry = places.by_view.entry(key).or_default();
-        entry.0 = uses;
-        entry.1.clone()
+        let now = Instant::now();
+        let view = places.by_view.entry(key).or_default();
+        view.used = uses;
+        if request.is_poll {
+            view.polled_at = Some(now);
+        }
+        let place = view.place.clone();
+        (place, places.round(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(address: &str, is_poll: bool) -> PageRequest {
+        PageRequest {
+            kind: PageKind::Jobs,
+            base: String::new(),
+            address: address.to_owned(),
+            target: None,
+            parameters: Vec::new(),
+            flags: Vec::new(),
+            role: TokenRole::Viewer,
+            choices: ViewChoices::default(),
+            is_poll,
+            server: None,
+        }
+    }
+
+    #[test]
+    fn a_round_has_the_shares_of_all_views_that_tabs_show() {
+        let snapshots = Snapshots::default();
+        let round = |address: &str, is_poll| {
+            let (place, round) = snapshots.place(&request(address, is_poll));
+            place.set_share(PageKind::Jobs, Duration::from_millis(20));
+            round
+        };
+        let share = Duration::from_millis(20) * REST;
+        assert_eq!(round("/jobs", false), Duration::ZERO, "nobody asks for news");
+        for _ in 0..50 {
+            assert_eq!(round("/jobs", true), share, "many tabs of one view are one view");
+        }
+        for number in 1..10 {
+            // A view has a share after its first reading.
+            assert_eq!(round(&format!("/jobs?q={number}"), true), share * number);
+        }
+        let places = snapshots.places.lock().unwrap();
+        assert_eq!(places.round(Instant::now() + OPEN_FOR), Duration::ZERO, "all tabs were closed");
     }
 }
