@@ -183,13 +183,16 @@ fn fault_in(detail: &str) -> Fault {
     }
 }
 
-/// Returns `text` with `name` in place of the flag `flag`, where the flag is a whole word.
+/// Returns `text` with `name` in place of the flag `flag`, where the flag is a whole word. A flag of a
+/// command line, such as `schedctl cancel backup --stop`, stays.
 fn renamed(text: &str, flag: &str, name: &str) -> String {
     let mut parts = text.split(flag);
     let mut renamed = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let goes_on = part.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '-');
-        renamed.push_str(if goes_on { flag } else { name });
+        let phrase = renamed.rsplit(['(', ')', ',', ';', ':']).next().unwrap_or_default();
+        let is_of_command = phrase.contains("schedctl ");
+        renamed.push_str(if goes_on || is_of_command { flag } else { name });
         renamed.push_str(part);
     }
     renamed
@@ -201,7 +204,7 @@ impl From<CliFailure> for ApiProblem {
             CliFailure::Keys(problems) => Self::of_keys(problems),
             CliFailure::Input(error) => Self::of_input(error),
             // A cursor of another list is a malformed request.
-            CliFailure::Invalid(text) if text.starts_with("cursor: ") => Self::bad_request(text),
+            CliFailure::Cursor => Self::bad_request(failure.lines().join("; ")),
             _ => Self::of_error(&failure.json()),
         }
     }
@@ -223,5 +226,19 @@ impl IntoResponse for ApiProblem {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::renamed;
+
+    #[test]
+    fn a_flag_gets_its_name_but_not_within_a_command_line() {
+        let text = "wanted --stop, or --stop-all; (schedctl cancel a --stop stops it), --stop";
+        assert_eq!(
+            renamed(text, "--stop", "stop"),
+            "wanted stop, or --stop-all; (schedctl cancel a --stop stops it), stop"
+        );
     }
 }

@@ -35,6 +35,9 @@ pub(crate) enum CliFailure {
     Config(Vec<String>),
     /// Keys of a job have problems. The exit code is that of `Invalid`.
     Keys(Vec<Problem>),
+    /// The cursor of a page is none that schedd made for this list. The exit code is that of
+    /// `Invalid`.
+    Cursor,
     /// The input cannot be read to its end. The exit code is that of `Invalid`.
     Input(io::Error),
 }
@@ -45,7 +48,11 @@ impl CliFailure {
     pub(crate) fn code(&self) -> u8 {
         match self {
             Self::Failed(_) => 1,
-            Self::Invalid(_) | Self::Pointed { .. } | Self::Keys(_) | Self::Input(_) => 2,
+            Self::Invalid(_)
+            | Self::Pointed { .. }
+            | Self::Keys(_)
+            | Self::Cursor
+            | Self::Input(_) => 2,
             Self::NotFound(_) => 3,
             Self::Conflict(_) => 4,
             Self::Unreachable(_) => 69,
@@ -68,6 +75,10 @@ impl CliFailure {
                 let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
                 vec![one_line(&texts.join("; "))]
             }
+            Self::Cursor => vec![
+                "cursor: found a text that is no cursor, wanted the value of next in the page before"
+                    .to_owned(),
+            ],
             Self::Input(error) => {
                 vec![one_line(&format!("the standard input cannot be read: {error}"))]
             }
@@ -79,7 +90,11 @@ impl CliFailure {
     pub(crate) fn json(&self) -> Value {
         let kind = match self {
             Self::Failed(_) => "failed",
-            Self::Invalid(_) | Self::Pointed { .. } | Self::Keys(_) | Self::Input(_) => "invalid",
+            Self::Invalid(_)
+            | Self::Pointed { .. }
+            | Self::Keys(_)
+            | Self::Cursor
+            | Self::Input(_) => "invalid",
             Self::NotFound(_) => "not_found",
             Self::Conflict(_) => "conflict",
             Self::Unreachable(_) => "unreachable",

@@ -50,7 +50,7 @@ pub(crate) async fn job_page(
         Some(text) => match read_cursor(text) {
             Some((word, at)) if word == "defined" => (JobIndex::Defined, at),
             Some((word, at)) if word == "over" => (JobIndex::Over, at),
-            _ => return Err(CliFailure::Invalid(bad_cursor())),
+            _ => return Err(CliFailure::Cursor),
         },
     };
     let most = if wanted.filters() { READ.max(limit) } else { limit };
@@ -89,9 +89,4 @@ pub(crate) async fn job_page(
     }
     let word = if index == JobIndex::Defined { "defined" } else { "over" };
     Ok(Page { items, next: (!is_last).then(|| write_cursor(word, &at)) })
-}
-
-/// Returns the message for a cursor that schedd did not make.
-pub(super) fn bad_cursor() -> String {
-    "cursor: found a text that is no cursor, wanted the value of next in the page before".to_owned()
 }

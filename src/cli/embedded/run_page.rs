@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::job_page::{Page, bad_cursor};
+use super::job_page::Page;
 use super::page_cursor::{read_cursor, write_cursor};
 use super::verb_call::parse_verb;
 use crate::cli::failure::CliFailure;
@@ -95,7 +95,7 @@ pub(crate) async fn run_page(
             (RunList::Open, Some(at))
         }
         Some(Some((word, at))) if word == "runs" => (RunList::Ended, Some(at)),
-        Some(_) => return Err(CliFailure::Invalid(bad_cursor())),
+        Some(_) => return Err(CliFailure::Cursor),
     };
     let mut runs = Vec::new();
     if list == RunList::Open {
