@@ -105,9 +105,12 @@ fn conflicts_and_malformed_bodies_are_reported_in_the_words_of_the_api() {
     let conflict = scene.post("admin", "/v1/jobs", &job("false")).problem(409, "conflict");
     let detail = conflict["detail"].as_str().unwrap();
     assert!(detail.contains("; replace changes the job, if_absent leaves"), "{detail}");
-    let twice = "{\"name\":\"x\",\"name\":\"y\",\"in\":\"1h\",\"shell\":\"true\"}";
-    let twice = scene.post("admin", "/v1/jobs", twice).problem(422, "invalid");
-    assert_eq!(only_fault(&twice), ("", "key \"name\" is given twice", "once"));
+    for switch in ["", ",\"replace\":true"] {
+        let twice =
+            format!("{{\"name\":\"x\",\"name\":\"y\",\"in\":\"1h\",\"shell\":\"true\"{switch}}}");
+        let twice = scene.post("admin", "/v1/jobs", &twice).problem(422, "invalid");
+        assert_eq!(only_fault(&twice), ("", "key \"name\" is given twice", "once"));
+    }
     let text = scene.post("admin", "/v1/jobs", "nonsense").problem(400, "bad_request");
     assert_eq!(
         text["detail"],

@@ -28,7 +28,9 @@ pub use canonical::file_export::{
     TableForm, file_keys, group_keys, group_table, job_table, queue_keys, queue_table, toml_string,
 };
 pub use canonical::first_gate::first_gate_in;
-pub use canonical::json_job::{MAX_JSON_BYTES, NamedJob, job_from_json, job_from_value};
+pub use canonical::json_job::{
+    MAX_JSON_BYTES, NamedJob, check_keys, job_from_json, job_from_value,
+};
 pub use canonical::node_json::json_fault;
 pub use canonical::stored_job::StoredJob;
 pub use file::account_here::account_lack;

@@ -49,6 +49,11 @@ pub fn job_from_json(text: &str, host_zone: &Zone) -> Result<NamedJob, Vec<Probl
     compile(&node_json::from_text(text).map_err(whole)?, host_zone)
 }
 
+/// Fails with the problem if a JSON text has a key twice in one object, or is no JSON.
+pub fn check_keys(text: &str) -> Result<(), Vec<Problem>> {
+    node_json::from_text(text).map(drop).map_err(whole)
+}
+
 /// Compiles the job of a parsed JSON value. `host_zone` is the zone of a local time in a job
 /// without `tz`. Fails with every problem.
 pub fn job_from_value(
