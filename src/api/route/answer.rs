@@ -176,7 +176,8 @@ async fn answer_without_body(
         RouteAction::Jobs => pages::jobs(store, given).await,
         RouteAction::Runs => pages::runs(store, given).await,
         RouteAction::Logs => {
-            logs_route::logs(state, store, caller, &target.unwrap_or_default(), given).await
+            let run = target.unwrap_or_default();
+            logs_route::logs(state, store, caller, &run, given, &parts.headers).await
         }
         RouteAction::Events => stream::follow_events(state, caller, &parts.headers).await,
         RouteAction::Metrics => metrics::metrics(state).await,

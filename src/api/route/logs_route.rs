@@ -1,14 +1,16 @@
 //! `GET /v1/runs/ID/logs`: the output of an attempt, or the output of a run while it is written.
 
 use axum::body::Body;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
+use serde::Deserialize;
 
 use super::given_parameters::GivenParameters;
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::ApiState;
 use crate::api::auth::Caller;
 use crate::api::stream::{StreamPlace, dropped, event_stream, stream_place};
+use crate::cli::embedded::OutputPlace;
 use crate::cli::embedded::output_pieces::{
     OutputForm, PieceReceiver, VerbStream, output_pieces_within,
 };
@@ -29,6 +31,7 @@ pub(super) async fn logs(
     caller: Option<&Caller>,
     run: &str,
     given: &GivenParameters,
+    headers: &HeaderMap,
 ) -> Result<Response, ApiProblem> {
     let mut words = vec!["logs".to_owned()];
     words.extend(given.flags());
@@ -49,7 +52,15 @@ pub(super) async fn logs(
     if let Some(error) = known.errors.first() {
         return Err(ApiProblem::of_error(error));
     }
-    words.extend(["--follow".to_owned(), "--".to_owned(), run.to_owned()]);
+    words.push("--follow".to_owned());
+    if let Some(last) = headers.get("last-event-id") {
+        let last = last.to_str().ok().and_then(|last| last.parse::<OutputPlace>().ok());
+        let last = last.ok_or_else(|| {
+            ApiProblem::bad_request("Last-Event-ID: found a text that is no id of an event, wanted the id of the last event")
+        })?;
+        words.push(format!("--behind={last}"));
+    }
+    words.extend(["--".to_owned(), run.to_owned()]);
     let (sender, pieces) = output_pieces_within(MOST_UNREAD);
     let form = OutputForm { is_json: true, is_quiet: true, ..OutputForm::default() };
     spawn_verb(store, &words, form, sender).map_err(ApiProblem::bad_request)?;
@@ -65,8 +76,11 @@ fn followed(place: StreamPlace, pieces: PieceReceiver) -> Response {
             if let Some(end) = unfinished.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = unfinished.drain(..=end).collect();
                 let line = String::from_utf8_lossy(&line[..end]).into_owned();
-                let event = if of == VerbStream::Output { "output" } else { "error" };
-                let event = format!("event: {event}\ndata: {line}\n\n");
+                let (event, id) = match of {
+                    VerbStream::Output => ("output", id_of(&line)),
+                    _ => ("error", String::new()),
+                };
+                let event = format!("event: {event}\n{id}data: {line}\n\n");
                 return Some((event, (pieces, of, unfinished)));
             }
             let open = pieces.as_mut()?;
@@ -89,6 +103,19 @@ fn followed(place: StreamPlace, pieces: PieceReceiver) -> Response {
     })
 }
 
+/// Returns the line with the id of a piece of output: the place behind it.
+fn id_of(line: &str) -> String {
+    #[derive(Deserialize)]
+    struct Piece {
+        attempt: Option<u32>,
+        position: Option<u64>,
+    }
+    let place = serde_json::from_str(line).ok().and_then(|Piece { attempt, position }| {
+        Some(OutputPlace { attempt: attempt?, position: position? })
+    });
+    place.map(|place| format!("id: {place}\n")).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -102,8 +129,9 @@ mod tests {
     #[tokio::test]
     async fn a_follower_that_is_too_slow_gets_a_last_event_that_says_so() {
         let (sender, pieces) = output_pieces_within(10);
-        assert!(sender.send(VerbStream::Output, b"{\"stdout\":\"a\"}\n"));
-        assert!(!sender.send(VerbStream::Output, b"{}\n"), "there is no room");
+        let piece = b"{\"attempt\":1,\"position\":9,\"stdout\":\"a\"}\n";
+        assert!(sender.send(VerbStream::Output, piece));
+        assert!(!sender.send(VerbStream::Output, &[b'x'; 50]), "there is no room");
         drop(sender);
         let permit = Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap();
         let place = StreamPlace {
@@ -115,7 +143,7 @@ mod tests {
         let text = axum::body::to_bytes(body, 1_000).await.unwrap();
         assert_eq!(
             String::from_utf8_lossy(&text),
-            "event: output\ndata: {\"stdout\":\"a\"}\n\n\
+            "event: output\nid: 1-9\ndata: {\"attempt\":1,\"position\":9,\"stdout\":\"a\"}\n\n\
              event: dropped\ndata: {\"reason\":\"this connection was too slow; follow the output again\"}\n\n"
         );
     }

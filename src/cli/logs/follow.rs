@@ -14,6 +14,7 @@ use signal_hook_tokio::Signals;
 
 use super::found_output::last_with_output;
 use super::output_diff::{Growth, LogPiece};
+use super::output_place::OutputPlace;
 use super::output_writer::{Escaping, OutputWriter};
 use crate::cli::failure::CliFailure;
 use crate::cli::jobs::pause_resume::not_defined;
@@ -34,11 +35,12 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// but none of its output is missed.
 const LONG_PAUSE: Duration = Duration::from_secs(2);
 
-/// Prints the output of a run, or of the next run of a job, until the run ends. Returns the exit
-/// code.
+/// Prints the output of a run, or of the next run of a job, until the run ends. Leaves out the output
+/// up to the place `behind`. Returns the exit code.
 pub(super) async fn follow(
     store: &Store,
     target: &Target,
+    behind: Option<OutputPlace>,
     escaping: Escaping,
     console: &mut Console,
 ) -> Result<u8, CliFailure> {
@@ -51,7 +53,13 @@ pub(super) async fn follow(
         },
     };
     let mut poller = RunPoller::default();
-    let mut scene = Scene { store, run: &run, escaping, shown: None, said: None };
+    let shown = behind.map(|OutputPlace { attempt, position }| Shown {
+        attempt,
+        fence: None,
+        growth: Growth::behind(position),
+        writer: OutputWriter::behind(position, &run, attempt, escaping),
+    });
+    let mut scene = Scene { store, run: &run, escaping, shown, said: None };
     loop {
         let seen = match poller.look(store, &run, console).await? {
             PolledRun::Run(record) => scene.show(*record, console).await,
@@ -237,7 +245,7 @@ impl Scene<'_> {
             Some(shown) if shown.attempt >= attempt => shown.fence = record.fence,
             _ if attempt == 0 => {}
             shown => {
-                let writer = OutputWriter::new(self.run, attempt, self.escaping);
+                let writer = OutputWriter::behind(0, self.run, attempt, self.escaping);
                 *shown =
                     Some(Shown { attempt, fence: record.fence, growth: Growth::default(), writer });
             }
@@ -266,7 +274,7 @@ impl Scene<'_> {
         };
         for piece in growth.take(output) {
             match piece {
-                LogPiece::Anew => writer.end(console),
+                LogPiece::Anew => writer.begin_anew(console),
                 LogPiece::Bytes(stream, bytes) => writer.write(stream, &bytes, console),
                 LogPiece::Missed(count) => writer.missed(count, console),
             }
@@ -287,7 +295,10 @@ impl Scene<'_> {
         console: &mut Console,
     ) -> Result<(), CliFailure> {
         if console.is_json() {
-            OutputWriter::new(self.run, attempt, self.escaping).over(record.state, console);
+            let place = self.shown.as_ref().filter(|shown| shown.attempt == attempt);
+            let position = place.map_or(0, |shown| shown.writer.position());
+            OutputWriter::behind(position, self.run, attempt, self.escaping)
+                .over(record.state, console);
             return Ok(());
         }
         for view in view_runs(self.store, &mut Zones::default(), vec![record]).await? {

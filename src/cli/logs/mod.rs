@@ -8,6 +8,7 @@
 mod follow;
 mod found_output;
 mod output_diff;
+pub(crate) mod output_place;
 mod output_writer;
 
 use serde_json::json;
@@ -20,6 +21,7 @@ use super::jobs::target::Target;
 use super::render::{Console, safe_text};
 use super::shell::completion;
 use found_output::{FoundOutput, of_job, of_run};
+use output_place::OutputPlace;
 use output_writer::Escaping;
 use schedd_core::domain::run::run_state::RunState;
 use schedd_schedule::names::RunId;
@@ -54,6 +56,9 @@ pub(crate) struct LogsArgs {
     /// Keep printing new output until the run ends
     #[arg(long, short, conflicts_with = "attempt")]
     follow: bool,
+    /// Go on behind this place of the output
+    #[arg(long, hide = true, requires = "follow", value_name = "ATTEMPT-POSITION")]
+    behind: Option<OutputPlace>,
     /// Write control characters unescaped, even on a terminal
     #[arg(long)]
     raw: bool,
@@ -70,7 +75,7 @@ pub(crate) async fn logs(
     let target = name.find(&store).await?;
     if args.follow {
         let escaping = if args.raw { Escaping::Never } else { Escaping::OnTerminals };
-        return follow::follow(&store, &target, escaping, console).await;
+        return follow::follow(&store, &target, args.behind, escaping, console).await;
     }
     let found = match &target {
         Target::Run(run) => Some(of_run(&store, run, args.attempt).await?),

@@ -10,6 +10,8 @@ use schedd_store::{OutputMark, OutputSoFar, OutputStream};
 #[derive(Debug, Default)]
 pub(super) struct Growth {
     last: OutputSoFar,
+    /// The number of bytes at the beginning of the output that are not returned.
+    left_out: u64,
 }
 
 /// A piece of output that is new since the last read.
@@ -25,6 +27,11 @@ pub(super) enum LogPiece {
 }
 
 impl Growth {
+    /// Returns the progress of a reader who has the first `position` bytes of the output.
+    pub(super) fn behind(position: u64) -> Self {
+        Self { left_out: position, ..Self::default() }
+    }
+
     /// Returns the size of the output at the last read.
     pub(super) fn mark(&self) -> OutputMark {
         self.last.mark
@@ -52,9 +59,40 @@ impl Growth {
             push_missed(&mut pieces, tail_at.saturating_sub(seen.max(after_head)));
             push_from(&mut pieces, &now.tail, seen.saturating_sub(tail_at));
         }
+        let left_out = std::mem::take(&mut self.left_out);
+        if left_out > total(&now) {
+            // The reader has another output: the number of the attempt is used again.
+            pieces.insert(0, LogPiece::Anew);
+        } else {
+            leave_out(&mut pieces, left_out);
+        }
         self.last = now;
         pieces
     }
+}
+
+/// Removes the first `count` bytes from `pieces`.
+fn leave_out(pieces: &mut Vec<LogPiece>, mut count: u64) {
+    for piece in &mut *pieces {
+        match piece {
+            LogPiece::Anew => {}
+            LogPiece::Bytes(_, bytes) => {
+                let cut = usize::try_from(count).unwrap_or(usize::MAX).min(bytes.len());
+                bytes.drain(..cut);
+                count -= cut as u64;
+            }
+            LogPiece::Missed(missed) => {
+                let cut = count.min(*missed);
+                *missed -= cut;
+                count -= cut;
+            }
+        }
+    }
+    pieces.retain(|piece| match piece {
+        LogPiece::Anew => true,
+        LogPiece::Bytes(_, bytes) => !bytes.is_empty(),
+        LogPiece::Missed(count) => *count > 0,
+    });
 }
 
 fn bytes(part: &[(OutputStream, Vec<u8>)]) -> impl Iterator<Item = (OutputStream, u8)> {
@@ -112,7 +150,12 @@ mod tests {
 
     /// Returns the pieces that are shown for successive states of an output, as text.
     fn shown(seen: &[(&str, u64, &str)]) -> String {
-        let mut growth = Growth::default();
+        shown_behind(0, seen)
+    }
+
+    /// Returns the pieces that are shown to a reader who has the first `position` bytes.
+    fn shown_behind(position: u64, seen: &[(&str, u64, &str)]) -> String {
+        let mut growth = Growth::behind(position);
         let pieces = seen
             .iter()
             .flat_map(|(head, dropped, tail)| growth.take(output(head, *dropped, tail)))
@@ -144,6 +187,18 @@ mod tests {
     fn an_attempt_whose_number_is_used_again_is_shown_from_its_beginning() {
         assert_eq!(shown(&[("abcd", 0, "ef"), ("xy", 0, "")]), "abcdef|xy");
         assert_eq!(shown(&[("abcd", 0, ""), ("xbcdefgh", 0, "")]), "abcd|xbcdefgh");
+    }
+
+    #[test]
+    fn a_reader_who_has_the_beginning_gets_the_rest() {
+        let seen = [("abCD", 0, "e"), ("abCD", 4, "yz")];
+        assert_eq!(shown_behind(0, &seen), "abCDe<3>yz");
+        assert_eq!(shown_behind(3, &seen), "De<3>yz");
+        assert_eq!(shown_behind(5, &seen), "<3>yz");
+        assert_eq!(shown_behind(6, &[("abCD", 4, "yz")]), "<2>yz");
+        assert_eq!(shown_behind(9, &[("abCD", 4, "yz")]), "z");
+        assert_eq!(shown_behind(10, &[("abCD", 4, "yz")]), "");
+        assert_eq!(shown_behind(11, &[("abCD", 4, "yz")]), "|abCD<4>yz", "it is another output");
     }
 
     #[test]

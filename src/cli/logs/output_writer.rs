@@ -26,17 +26,41 @@ pub(super) struct OutputWriter {
     attempt: u32,
     escaping: Escaping,
     unfinished_bytes: [Vec<u8>; 2],
+    /// The number of bytes of the output that were taken or counted as missed.
+    taken: u64,
+    /// The number of those bytes up to the last piece that was written.
+    position: u64,
 }
 
 impl OutputWriter {
-    /// Creates a writer for the output of an attempt.
-    pub(super) fn new(run: &RunId, attempt: u32, escaping: Escaping) -> Self {
-        Self { run: run.clone(), attempt, escaping, unfinished_bytes: Default::default() }
+    /// Creates a writer for the output of an attempt behind its first `position` bytes.
+    pub(super) fn behind(position: u64, run: &RunId, attempt: u32, escaping: Escaping) -> Self {
+        Self {
+            run: run.clone(),
+            attempt,
+            escaping,
+            unfinished_bytes: Default::default(),
+            taken: position,
+            position,
+        }
+    }
+
+    /// Returns the number of bytes of the output up to the last piece that was written.
+    pub(super) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Begins again with the first byte of an output.
+    pub(super) fn begin_anew(&mut self, console: &mut Console) {
+        self.end(console);
+        (self.taken, self.position) = (0, 0);
     }
 
     /// Writes bytes of a stream. An unfinished character at the end is kept until the rest of the
     /// character arrives.
     pub(super) fn write(&mut self, stream: OutputStream, bytes: &[u8], console: &mut Console) {
+        self.taken += bytes.len() as u64;
+        self.position = self.taken;
         if !console.is_json() && !self.is_escaped(stream, console) {
             return match stream {
                 OutputStream::Stdout => console.bytes(bytes),
@@ -48,6 +72,7 @@ impl OutputWriter {
         unfinished_bytes.extend_from_slice(bytes);
         let rest =
             unfinished_bytes.split_off(unfinished_bytes.len() - unfinished(unfinished_bytes));
+        self.position -= rest.len() as u64;
         let whole = std::mem::replace(unfinished_bytes, rest);
         self.text(stream, &whole, console);
     }
@@ -56,12 +81,15 @@ impl OutputWriter {
     pub(super) fn end(&mut self, console: &mut Console) {
         for (stream, at) in [(OutputStream::Stdout, 0), (OutputStream::Stderr, 1)] {
             let rest = std::mem::take(&mut self.unfinished_bytes[at]);
+            self.position = self.taken;
             self.text(stream, &rest, console);
         }
     }
 
     /// Reports the number of bytes that Redis dropped before they were read.
-    pub(super) fn missed(&self, count: u64, console: &mut Console) {
+    pub(super) fn missed(&mut self, count: u64, console: &mut Console) {
+        self.taken += count;
+        self.position = self.taken;
         if console.is_json() {
             self.json("", "", count, None, console);
         } else {
@@ -112,6 +140,7 @@ impl OutputWriter {
             "stdout": stdout,
             "stderr": stderr,
             "dropped_bytes": dropped_bytes,
+            "position": (self.attempt > 0).then_some(self.position),
             "state": state.map(RunState::as_str),
         }));
     }

@@ -37,7 +37,8 @@ function follow(button) {
     if (state) end(`the run ended: ${state.replace('_', ' ')}`);
   });
   source.addEventListener('dropped', (event) => end(JSON.parse(event.data).reason));
-  source.addEventListener('error', () => end('the output ended'));
+  // After a broken connection, the browser asks again for what is behind the last event.
+  source.addEventListener('error', () => source.readyState === EventSource.CLOSED && end('the output cannot be read'));
   button.textContent = 'Stop following';
   button.onclick = () => end('stopped');
 }

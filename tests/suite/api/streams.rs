@@ -126,14 +126,25 @@ fn output_is_followed_while_it_is_written_and_ends_with_its_run() {
     let run = scene.post("operator", "/v1/jobs/talk/run", "").of(200);
     let run = run["run_id"].as_str().unwrap();
     let mut follower = Follower::of(&scene, &format!("/v1/runs/{run}/logs?follow=1"), &[]);
-    let mut text = String::new();
+    let (mut text, mut last) = (String::new(), None);
     while !(text.contains("one") && text.contains("two")) {
-        let data = follower.event("output").data;
+        let SentEvent { id, data, .. } = follower.event("output");
+        last = id;
         text.push_str(data["stdout"].as_str().unwrap());
         text.push_str(data["stderr"].as_str().unwrap());
     }
     assert!(!text.contains("three"), "{text}");
     std::fs::write(&go, "").unwrap();
+    let path = format!("/v1/runs/{run}/logs?follow=1");
+    let mut again = Follower::of(&scene, &path, &[("Last-Event-ID", &last.unwrap())]);
+    let mut rest = String::new();
+    while let Some(event) = again.next() {
+        rest.push_str(event.data["stdout"].as_str().unwrap_or_default());
+        rest.push_str(event.data["stderr"].as_str().unwrap_or_default());
+    }
+    assert_eq!(rest, "\u{1b}[31mthree\n", "a follower that comes back gets the rest");
+    let odd = [("Last-Event-ID", "odd")];
+    scene.probe.send("viewer", "GET", &path, &odd, b"").problem(400, "bad_request");
     let mut state = Value::Null;
     while let Some(event) = follower.next() {
         text.push_str(event.data["stdout"].as_str().unwrap_or_default());
