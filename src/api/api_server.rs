@@ -9,9 +9,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::info;
 
-use super::api_state::{ApiState, MOST_LINE_REQUESTS};
+use super::api_state::ApiState;
 use super::auth::BrowserSessions;
 use super::connections::{ConnectionPlaces, serve};
+use super::line_places::LinePlaces;
 use super::listener::Listener;
 use super::metrics::NamespaceReader;
 use super::route_guide::route_guide;
@@ -85,7 +86,7 @@ impl ApiServer {
             streams: Arc::new(Semaphore::new(self.places.streams)),
             workers,
             polls: Arc::new(Semaphore::new(self.places.polls)),
-            line_places: Arc::new(Semaphore::new(MOST_LINE_REQUESTS)),
+            line_places: LinePlaces::default(),
             stop: self.stop.clone(),
             changes: self.changes.clone(),
             events: EventHub::new(),

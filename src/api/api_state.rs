@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::auth::BrowserSessions;
+use super::line_places::LinePlaces;
 use super::metrics::NamespaceReader;
 use super::stream::EventHub;
 use crate::dashboard::DashboardView;
@@ -21,10 +22,6 @@ use schedd_store::Store;
 pub(super) const MOST_STREAMS: usize = 1_000;
 /// The maximum number of questions of workers that wait.
 pub(super) const MOST_POLLS: usize = 10_000;
-/// The maximum number of requests with bodies of lines: remote verbs and bulk requests. Each may need
-/// a thread, for its body or for a slow reader, and 1 MiB for the first line. The runs of the node
-/// use the same threads, of which tokio starts at most 512.
-pub(super) const MOST_LINE_REQUESTS: usize = 128;
 
 /// The data that all requests share.
 pub(super) struct ApiState {
@@ -44,7 +41,7 @@ pub(super) struct ApiState {
     /// The places for questions of workers that wait.
     pub(super) polls: Arc<Semaphore>,
     /// The places for requests with bodies of lines.
-    pub(super) line_places: Arc<Semaphore>,
+    pub(super) line_places: LinePlaces,
     /// Cancelled when the API stops.
     pub(super) stop: CancellationToken,
     pub(super) events: EventHub,

@@ -11,7 +11,7 @@
 //! - `router`: the routes as a service, also before the node is in Redis; `auth`: who sends a request, and what the sender may do
 //! - `route`: the table, the parameters, and the answer of each route; `api_problem`: error documents
 //! - `browser`: the pages of [`crate::dashboard`], and refusals as pages
-//! - `stream`: answers that go on: added lines, logs, events
+//! - `stream`: answers that go on: added lines, logs, events; `line_places`: how many take lines
 //! - `worker`: runs for workers on other hosts, and what they report
 //! - `metrics`: figures for Prometheus
 //! - `openapi`: the description of all routes, made from the table and `docs/json.md`; `route_guide`: the
@@ -24,6 +24,7 @@ mod auth;
 mod browser;
 mod connections;
 mod health;
+mod line_places;
 mod listener;
 mod metrics;
 mod openapi;

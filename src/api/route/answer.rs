@@ -8,7 +8,6 @@ use axum::extract::{FromRequestParts as _, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::given_parameters::{GivenParameters, refuse_query};
 use super::idempotent::KeyedRequest;
@@ -19,7 +18,7 @@ use super::{
     act_route, bulk_lines, idempotent, logs_route, pages, remote_route, request_body, single_job,
 };
 use crate::api::api_problem::ApiProblem;
-use crate::api::api_state::{ApiState, MOST_LINE_REQUESTS};
+use crate::api::api_state::ApiState;
 use crate::api::auth::{
     Caller, check_host, check_origin, identify, permit_define, sign_in, site_base,
 };
@@ -90,7 +89,7 @@ async fn try_answer(
         idempotent::refuse_key(&parts)?;
         let given = GivenParameters::of_query(route, &parts.uri)?;
         let lines = request_body::lines(&parts.headers, body)?;
-        let place = line_place(state)?;
+        let place = state.line_places.take(&caller.by)?;
         return match route.action {
             RouteAction::AddLines => Ok(bulk_lines::add_lines(state, store, lines, &given, place)),
             _ => remote_route::run_verb(state, store, &caller, lines, place).await,
@@ -126,14 +125,6 @@ async fn try_answer(
     });
     let keyed = KeyedRequest::of_header(&parts, &caller.by, text.as_deref().unwrap_or_default())?;
     idempotent::once(&store, keyed, work).await
-}
-
-/// Takes a place for a request with a body of lines. Fails (503) if all places are taken.
-fn line_place(state: &ApiState) -> Result<OwnedSemaphorePermit, ApiProblem> {
-    state.line_places.clone().try_acquire_owned().map_err(|_| {
-        let detail = format!("{MOST_LINE_REQUESTS} remote verbs and bulk requests are open, which is the most; try again later");
-        ApiProblem::busy(detail, 5)
-    })
 }
 
 /// Answers a request that changes something and has a JSON body or none.

@@ -6,7 +6,6 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use futures_util::Stream;
 use futures_util::stream::unfold;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::io::{StreamReader, SyncIoBridge};
 
 use super::given_parameters::GivenParameters;
@@ -14,6 +13,7 @@ use super::parameter::in_words_of;
 use super::route_table::JOB_KEYS;
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::ApiState;
+use crate::api::line_places::RequestPlace;
 use crate::cli::embedded::output_pieces::{OutputForm, VerbStream, streamed_pieces};
 use crate::cli::embedded::{Console, JobLines, ResultForm, add_from};
 use schedd_store::Store;
@@ -25,7 +25,7 @@ pub(super) fn add_lines(
     store: Store,
     body: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
     given: &GivenParameters,
-    place: OwnedSemaphorePermit,
+    place: RequestPlace,
 ) -> Response {
     let input = SyncIoBridge::new(Box::pin(StreamReader::new(Box::pin(body))));
     let lines = JobLines {

@@ -7,13 +7,13 @@ use axum::response::Response;
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::io::{StreamReader, SyncIoBridge};
 
 use super::request_body::{MOST_BYTES, too_large, unreadable};
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::ApiState;
 use crate::api::auth::{Caller, ReaderRight, permit_define};
+use crate::api::line_places::RequestPlace;
 use crate::cli::embedded::output_pieces::{VerbStream, streamed_pieces};
 use crate::cli::embedded::remote_call::{parse_remote, run_remote};
 use crate::cli::embedded::remote_frames::{FRAMES, FrameKind, frame};
@@ -31,7 +31,7 @@ pub(super) async fn run_verb(
     store: Store,
     caller: &Caller,
     body: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
-    place: OwnedSemaphorePermit,
+    place: RequestPlace,
 ) -> Result<Response, ApiProblem> {
     let mut input = StreamReader::new(Box::pin(body));
     let head = first_line(&mut input, caller.role).await?;
