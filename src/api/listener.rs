@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio_rustls::TlsAcceptor;
 
 use super::auth::Peer;
+use crate::cli::embedded::tls_server;
 use schedd_core::config::{ApiAddress, ApiConfig};
 
 /// The mode of the Unix socket: its user and its group may connect.
@@ -40,7 +39,8 @@ impl Listener {
         let context = || format!("[api] cannot listen at {address}");
         match address {
             ApiAddress::Tcp(at) => {
-                let tls = config.tls.as_ref().map(|(cert, key)| acceptor(cert, key)).transpose()?;
+                let tls = config.tls.as_ref().map(|(cert, key)| tls_server(cert, key));
+                let tls = tls.transpose()?.map(|server| TlsAcceptor::from(Arc::new(server)));
                 Ok(Self::Tcp(TcpListener::bind(at).await.with_context(context)?, tls))
             }
             ApiAddress::Unix(path) => {
@@ -88,22 +88,4 @@ async fn remove_stale(path: &Path) -> io::Result<()> {
         }
         Ok(_) => fs::remove_file(path),
     }
-}
-
-fn acceptor(cert: &Path, key: &Path) -> anyhow::Result<TlsAcceptor> {
-    let of_cert = || format!("[api] tls_cert {} cannot be used", cert.display());
-    let of_key = || format!("[api] tls_key {} cannot be used", key.display());
-    let chain: Vec<CertificateDer<'static>> =
-        CertificateDer::pem_file_iter(cert).and_then(Iterator::collect).with_context(of_cert)?;
-    anyhow::ensure!(!chain.is_empty(), "{}: the file has no certificate", of_cert());
-    let key = PrivateKeyDer::from_pem_file(key).with_context(of_key)?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .with_context(of_cert)?
-        .with_no_client_auth()
-        .with_single_cert(chain, key)
-        .with_context(of_cert)?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(config)))
 }

@@ -1,6 +1,7 @@
 //! Access to the HTTP API: `token` and `dashboard`, and the address of the API.
 
 pub(crate) mod dashboard_verb;
+pub(crate) mod tls_files;
 mod token_place;
 pub(crate) mod token_verb;
 

@@ -13,6 +13,7 @@ pub(crate) mod verb_call;
 pub(crate) mod verb_right;
 pub(crate) mod views;
 
+pub(crate) use super::access::tls_files::tls_server;
 pub(crate) use super::add::{JobLines, ResultForm, add_from};
 pub(crate) use super::connect::who_is;
 pub(crate) use super::failure::CliFailure;

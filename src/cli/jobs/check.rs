@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use crate::cli::access::tls_files::tls_server;
 use crate::cli::connect::jobs_file;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
@@ -55,6 +56,7 @@ pub(crate) fn check(
             let jobs = config.jobs.len();
             let mut warnings: Vec<String> =
                 config.warnings.iter().map(ToString::to_string).collect();
+            warnings.extend(certificate_warning(&config));
             warnings.extend(job_warnings(&config));
             for warning in &warnings {
                 console.warn(&format!("{file}: {warning}"));
@@ -91,6 +93,13 @@ pub(crate) fn check(
             Ok(BAD_FILE)
         }
     }
+}
+
+/// Returns a warning if the API cannot use its certificate. The file may be right on another host.
+fn certificate_warning(config: &Config) -> Option<String> {
+    let (cert, key) = config.api.tls.as_ref()?;
+    let error = tls_server(cert, key).err()?;
+    Some(format!("{error:#}; the HTTP API cannot start on this host"))
 }
 
 /// Returns the warnings about the jobs of the file, by kind and by name.

@@ -141,6 +141,13 @@ fn requests_are_answered_over_tls() {
     let token = ctl.run(&["token", "new", "--role", "viewer", &file]).good().stdout;
     super::written(ctl.home(), "token", &token);
     ctl.run(&["stats", "--token-file", "token"]).good();
+    // `check` tells before the start whether both files can be used.
+    for (key, warns) in [(&key, false), (&cert, true)] {
+        let text = format!("[api]\nlisten = \"[::]:0\"\ntls_cert = {cert:?}\ntls_key = {key:?}\n");
+        super::written(ctl.home(), "jobs.toml", &text);
+        let checked = ctl.run(&["check", "jobs.toml"]).good();
+        assert_eq!(checked.stderr.contains("tls_key"), warns, "{checked:?}");
+    }
     // Without the certificate of the server, nothing is sent.
     let stranger = Schedctl::alone().env("SCHEDD_API_URL", &url);
     stranger.run(&["stats"]).refused(69, &["the API at", "certificate", "SSL_CERT_FILE"]);
