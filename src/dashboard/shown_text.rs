@@ -5,13 +5,13 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::cli::embedded::one_line;
+use crate::cli::embedded::{one_line, safe_text};
 use schedd_schedule::time::wording::end_within;
 
 /// The number of bytes of a text that a page shows. A longer text is cut.
 const MOST_BYTES: usize = 2_000;
 
-/// A text of a document, on one line. The template escapes it when it writes it.
+/// A text of a document, mostly on one line. The template escapes it when it writes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct ShownText(String);
 
@@ -21,6 +21,13 @@ impl ShownText {
         let end = end_within(text, MOST_BYTES.min(text.len()));
         let cut = if end < text.len() { " ... (cut)" } else { "" };
         Self(format!("{}{cut}", one_line(&text[..end])))
+    }
+
+    /// Returns the lines of a text, such as a script, as a page shows them.
+    pub(crate) fn of_lines(text: &str) -> Self {
+        let end = end_within(text, MOST_BYTES.min(text.len()));
+        let cut = if end < text.len() { "\n... (cut)" } else { "" };
+        Self(format!("{}{cut}", safe_text(text[..end].trim_end().as_bytes())))
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -55,6 +62,8 @@ mod tests {
         assert_eq!(text.as_str(), "a\\u{202e}b\\u{1b}[31m\\nc");
         let long = ShownText::new(&"ä".repeat(1_000_000));
         assert!(long.as_str().ends_with("ä ... (cut)") && long.as_str().len() < 2_100);
+        let lines = ShownText::of_lines("a\u{202e}\n\tb\r\n\n");
+        assert_eq!(lines.as_str(), "a\\u{202e}\n\tb");
         assert_eq!(ShownText::new("timed_out").in_words(), "timed out");
     }
 }

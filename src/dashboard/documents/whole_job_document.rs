@@ -74,7 +74,7 @@ impl WholeJobDocument {
     pub(in crate::dashboard) fn rules(&self) -> Vec<JobRule> {
         let rule = |(key, value): (&String, &Value)| JobRule {
             key: ShownText::new(key),
-            value: ShownText::new(&in_words(value)),
+            value: ShownText::of_lines(&in_words(value)),
             is_default: self.defaults.iter().flatten().any(|known| known == key),
         };
         let keys = self.definition.iter().flatten().filter(|(_, value)| !is_empty(value));

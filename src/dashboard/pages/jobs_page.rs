@@ -12,6 +12,7 @@ use crate::dashboard::page_clock::PageClock;
 use crate::dashboard::page_link::query;
 use crate::dashboard::page_request::{PageReading, PageRequest};
 use crate::dashboard::page_text::page_text;
+use schedd_schedule::names::JobName;
 
 /// The number of jobs on a page.
 const ITEMS: usize = 50;
@@ -87,14 +88,30 @@ impl JobsPage<'_> {
     }
 }
 
+/// Returns the job whose whole name is the only filter. It may stand far behind the jobs that a page
+/// reads.
+async fn named_job(reading: &PageReading<'_>, filter: &JobFilter<'_>) -> Option<JobDocument> {
+    let is_alone = filter.query("") == query(&[("q", filter.q)]) && filter.cursor.is_empty();
+    let name = filter.q.parse::<JobName>().ok().filter(|_| is_alone)?;
+    reading.document(&["show", "--", name.as_str()]).await.ok()
+}
+
 /// Returns the list of jobs.
 pub(super) async fn jobs_page(reading: &PageReading<'_>) -> Result<String, CliFailure> {
     let request = reading.request;
     let filter = JobFilter::of(request);
     let wanted = wanted_jobs(&request.flags, request.name_pattern().as_deref())?;
     let cursor = Some(filter.cursor).filter(|cursor| !cursor.is_empty());
-    let Page { items, next } = job_page(reading.store, &wanted, cursor, ITEMS).await?;
-    let jobs = all_parsed(items)?;
+    let (page, named) = tokio::join!(
+        Box::pin(job_page(reading.store, &wanted, cursor, ITEMS)),
+        Box::pin(named_job(reading, &filter)),
+    );
+    let Page { items, next } = page?;
+    let mut jobs: Vec<JobDocument> = all_parsed(items)?;
+    if let Some(named) = named {
+        jobs.retain(|job| job.name != named.name);
+        jobs.insert(0, named);
+    }
     let layout = reading.layout("jobs");
     page_text(&JobsPage { layout, clock: &reading.clock, filter, jobs, next })
 }

@@ -144,7 +144,11 @@ async fn explained(
     if at.is_empty() {
         return Ok(Vec::new());
     }
-    let failed = |failure: CliFailure| ShownText::new(&failure.lines().join("; "));
+    let failed = |failure: CliFailure| {
+        let why = failure.lines().join("; ");
+        // The form has a field for the time, and no flag.
+        ShownText::new(why.strip_prefix("--at: ").unwrap_or(&why))
+    };
     let zone = if let Some(zone) = reading.clock.zone_name() {
         zone
     } else {

@@ -139,6 +139,12 @@ fn jobs_are_found_by_part_pattern_state_queue_tag_and_result() {
     ] {
         assert_eq!(rows(&format!("/jobs?{query}")), wanted, "{query}");
     }
+    // A whole name comes first, however far away its next run is.
+    let last = json!({"name": "report", "at": "2099-02-01T00:00:00Z", "shell": "true"});
+    scene.post("admin", "/v1/jobs", &last.to_string()).of(201);
+    let html = page(&scene, "viewer", "/jobs?q=report");
+    assert!(html.split("<tr data-key=\"").nth(1).unwrap().starts_with("report\""), "{html}");
+    assert_eq!(rows("/jobs?q=report&queue=default"), 31, "with another filter it has its place");
     let first = page(&scene, "viewer", "/jobs?tag=team%3Dweb");
     let next = links(&first).into_iter().find(|link| link.contains("cursor=")).unwrap();
     assert!(next.starts_with("/jobs?tag=team%3Dweb&cursor="), "{next}");
