@@ -82,6 +82,11 @@ impl DashboardView {
         }
     }
 
+    /// Returns the keeper of the last report of `doctor`.
+    pub(crate) fn reports(&self) -> &ReportKeeper {
+        &self.reports
+    }
+
     /// Notes that somebody has changed something by the API, so that the next page shows it.
     pub(crate) fn note_change(&self) {
         self.snapshots.note_change();

@@ -1,15 +1,17 @@
 //! The last report of `doctor`. A check reads all data, which takes long with many jobs. So one check
-//! serves all readers, and all checks together take a small part of the time.
+//! serves all readers, and all checks that nobody asks for together take a small part of the time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tokio::sync::watch;
 
 use super::documents::ReportDocument;
-use super::documents::verb_document::document_of;
+use super::documents::verb_document::{document_of, parsed};
 use super::page_clock::DocumentTime;
 use super::shown_text::ShownText;
+use crate::cli::embedded::CliFailure;
 use schedd_schedule::time::unix_millis::UnixMillis;
 use schedd_store::Store;
 
@@ -23,16 +25,20 @@ const REST: u32 = 20;
 /// A report, or why there is none.
 #[derive(Debug)]
 pub(super) struct KeptReport {
+    /// The report, as a page shows it.
     pub(super) report: Result<ReportDocument, ShownText>,
+    /// The document `report`, or that of the error.
+    document: Result<Value, Value>,
     /// The time at which the check began.
     pub(super) at: DocumentTime,
-    ended: Instant,
+    began: Instant,
     took: Duration,
 }
 
 impl KeptReport {
     fn is_old(&self, now: Instant) -> bool {
-        now.duration_since(self.ended) > LEAST_AGE.max(self.took * REST)
+        let ended = self.began + self.took;
+        now.duration_since(ended) > LEAST_AGE.max(self.took * REST)
     }
 }
 
@@ -45,7 +51,7 @@ struct LastCheck {
 
 /// The keeper of the last report.
 #[derive(Debug, Default)]
-pub(super) struct ReportKeeper {
+pub(crate) struct ReportKeeper {
     last: Arc<watch::Sender<LastCheck>>,
 }
 
@@ -58,19 +64,45 @@ impl ReportKeeper {
         now: UnixMillis,
     ) -> (Option<Arc<KeptReport>>, bool) {
         let mut changes = self.last.subscribe();
+        let is_right = |kept: &KeptReport| !kept.is_old(Instant::now());
+        self.check_unless(is_right, store, now);
+        // An error means that the check goes on.
+        let ended = tokio::time::timeout(WAIT, changes.wait_for(|last| !last.is_under_way)).await;
+        (self.last.borrow().report.clone(), ended.is_err())
+    }
+
+    /// Returns the document of the last report, or that of a new check if the last report is old or has
+    /// failed. Fails with the document of the error. With `is_fresh`, returns the report of a check that
+    /// begins from now on.
+    pub(crate) async fn document(&self, store: &Store, is_fresh: bool) -> Result<Value, Value> {
+        let asked = Instant::now();
+        let is_right = |kept: &KeptReport| {
+            let is_good = !is_fresh && kept.document.is_ok() && !kept.is_old(asked);
+            kept.began >= asked || is_good
+        };
+        let mut changes = self.last.subscribe();
+        loop {
+            let kept = self.last.borrow().report.clone();
+            if let Some(kept) = kept.filter(|kept| is_right(kept)) {
+                return kept.document.clone();
+            }
+            let now = store.now().await.map_err(|error| CliFailure::from(error).json())?;
+            self.check_unless(is_right, store, now);
+            let _ended = changes.wait_for(|last| !last.is_under_way).await;
+        }
+    }
+
+    /// Begins a check at `now`, unless the last report is right or a check is under way.
+    fn check_unless(&self, is_right: impl Fn(&KeptReport) -> bool, store: &Store, now: UnixMillis) {
         let begins = self.last.send_if_modified(|last| {
-            let is_old = last.report.as_ref().is_none_or(|kept| kept.is_old(Instant::now()));
-            let begins = is_old && !last.is_under_way;
+            let has_right = last.report.as_ref().is_some_and(|kept| is_right(kept));
+            let begins = !has_right && !last.is_under_way;
             last.is_under_way |= begins;
             begins
         });
         if begins {
-            let check = check(store.clone(), now, self.last.clone());
-            tokio::spawn(check);
+            tokio::spawn(check(store.clone(), now, self.last.clone()));
         }
-        // An error means that the check goes on.
-        let ended = tokio::time::timeout(WAIT, changes.wait_for(|last| !last.is_under_way)).await;
-        (self.last.borrow().report.clone(), ended.is_err())
     }
 }
 
@@ -78,15 +110,19 @@ impl ReportKeeper {
 async fn check(store: Store, now: UnixMillis, last: Arc<watch::Sender<LastCheck>>) {
     let began = Instant::now();
     // All readers get the report of a viewer.
-    let report = match store.gently() {
-        Ok(store) => Box::pin(document_of(&store, &["doctor"], true)).await,
+    let document = match store.gently() {
+        Ok(store) => Box::pin(document_of::<Value>(&store, &["doctor"], true)).await,
         Err(error) => Err(error.into()),
     };
-    let report = report.map_err(|failure| ShownText::new(&failure.lines().join("; ")));
+    let report = document.as_ref().map_err(|failure| failure.lines().join("; "));
+    let report = report.and_then(|document| {
+        parsed(document.clone()).map_err(|failure| failure.lines().join("; "))
+    });
     let kept = KeptReport {
-        report,
+        report: report.map_err(|why| ShownText::new(&why)),
+        document: document.map_err(|failure| failure.json()),
         at: DocumentTime::of(now),
-        ended: Instant::now(),
+        began,
         took: began.elapsed(),
     };
     last.send_replace(LastCheck { report: Some(Arc::new(kept)), is_under_way: false });
@@ -98,12 +134,13 @@ mod tests {
 
     #[test]
     fn a_report_is_old_later_if_its_check_took_long() {
-        let now = Instant::now();
+        let began = Instant::now();
         let is_old = |took: u64, age: u64| {
             let report = Err(ShownText::new("none"));
             let at = DocumentTime::of(UnixMillis::EPOCH);
             let took = Duration::from_secs(took);
-            KeptReport { report, at, ended: now, took }.is_old(now + Duration::from_secs(age))
+            let kept = KeptReport { report, document: Err(Value::Null), at, began, took };
+            kept.is_old(began + took + Duration::from_secs(age))
         };
         assert!(!is_old(0, 9) && is_old(0, 11));
         assert!(!is_old(30, 599) && is_old(30, 601));

@@ -15,7 +15,8 @@ use super::parameter::in_words_of;
 use super::route_table::{Route, RouteAccess, RouteAction};
 use super::verb_route::{answer_by_verb, json_response};
 use super::{
-    act_route, bulk_lines, idempotent, logs_route, pages, remote_route, request_body, single_job,
+    act_route, bulk_lines, doctor_route, idempotent, logs_route, pages, remote_route, request_body,
+    single_job,
 };
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::ApiState;
@@ -170,6 +171,7 @@ async fn answer_without_body(
             let run = target.unwrap_or_default();
             logs_route::logs(state, store, caller, &run, given, &parts.headers).await
         }
+        RouteAction::Doctor => doctor_route::report(state, store, given).await,
         RouteAction::Events => stream::follow_events(state, caller, &parts.headers).await,
         RouteAction::Metrics => metrics::metrics(state).await,
         RouteAction::OpenApi => {

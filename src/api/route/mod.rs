@@ -3,6 +3,7 @@
 mod act_route;
 mod answer;
 mod bulk_lines;
+mod doctor_route;
 mod given_parameters;
 mod idempotent;
 mod logs_route;

@@ -64,6 +64,8 @@ pub(in crate::api) enum RouteAction {
     Report(ReportKind),
     /// The output of a run.
     Logs,
+    /// The report of a check of all data.
+    Doctor,
     /// The events of the namespace, as they happen.
     Events,
     /// The figures for Prometheus.
@@ -140,6 +142,19 @@ const LIMIT: Parameter =
 const CURSOR: Parameter = parameter("cursor", "", Text, "the value of next in the page before");
 const TAG: Parameter = parameter("tag", "--tag", Tags, "only with this tag, NAME or NAME=VALUE");
 const TZ: Parameter = parameter("tz", "--tz", Text, "the zone of times without an offset");
+const Q: Parameter =
+    parameter("q", "", Text, "only jobs whose names have this part, or match this pattern");
+const QUEUE: Parameter = parameter("queue", "--queue", Text, "only jobs of this queue");
+const FAILED: Parameter =
+    parameter("failed", "--failed", Switch, "only jobs whose last run failed");
+const SOURCE: Parameter = parameter("source", "--source", Text, "file or api");
+const SINCE: Parameter =
+    parameter("since", "--since", Time, "only runs that ended at this time or later");
+const UNTIL: Parameter =
+    parameter("until", "--until", Time, "only runs that ended before this time");
+const DEAD: Parameter = parameter("dead", "--dead", Switch, "only dead letters");
+const JOB_OF_RUNS: Parameter =
+    parameter("job", "", Text, "only runs of this job, its open runs first");
 const NOTE: Parameter =
     parameter("note", "--note", Text, "why the run is wanted, in at most 200 characters");
 const REPLACE: Parameter =
@@ -175,15 +190,15 @@ const ACTION: &[Parameter] = &[
         Word(&["ticked", "filter"]),
         "filter: all that the filter selects (ticked)",
     ),
-    parameter("q", "", Text, "only jobs whose names have this part, or match this pattern"),
+    Q,
     parameter("state", "--state", Text, "only jobs or runs in this state"),
-    parameter("queue", "--queue", Text, "only jobs of this queue"),
-    parameter("source", "--source", Text, "file or api"),
-    parameter("failed", "--failed", Switch, "only jobs whose last run failed"),
+    QUEUE,
+    SOURCE,
+    FAILED,
     parameter("job", "", Text, "only runs of this job"),
-    parameter("since", "--since", Time, "only runs that ended at this time or later"),
-    parameter("until", "--until", Time, "only runs that ended before this time"),
-    parameter("dead", "--dead", Switch, "only dead letters"),
+    SINCE,
+    UNTIL,
+    DEAD,
     TAG,
     CURSOR,
     NOTE,
@@ -225,18 +240,18 @@ macro_rules! route {
 }
 
 use RouteAction::{
-    Act, Acted, AddJob, AddLines, Asset, Choose, Claim, Events, Health, Jobs, Logs, Metrics,
-    OpenApi, Page, Ready, RemoteVerb, Report, Runs, SignIn, Verb,
+    Act, Acted, AddJob, AddLines, Asset, Choose, Claim, Doctor, Events, Health, Jobs, Logs,
+    Metrics, OpenApi, Page, Ready, RemoteVerb, Report, Runs, SignIn, Verb,
 };
 
 /// All routes.
 pub(in crate::api) static ROUTES: &[Route] = &[
     route!(GET "/v1/jobs" VIEWER, Jobs, [
         parameter("state", "--state", Word(JOB_STATES), "only jobs in this state; paused also while they run"),
-        parameter("queue", "--queue", Text, "only jobs of this queue"),
+        QUEUE,
         parameter("source", "--source", Word(&["file", "api"]), "only jobs of files, or only jobs that were added"),
         parameter("prefix", "", Text, "only jobs whose names begin so"),
-        parameter("failed", "--failed", Switch, "only jobs whose last run failed"),
+        FAILED,
         parameter("all", "--all", Switch, "also finished one-shots"),
         TAG, LIMIT, CURSOR
     ], "job" Items, "List jobs by the time of their next run"),
@@ -270,11 +285,11 @@ pub(in crate::api) static ROUTES: &[Route] = &[
         TZ
     ], "explanation" Document, "Explain why a job did or did not run"),
     route!(GET "/v1/runs" VIEWER, Runs, [
-        parameter("job", "", Text, "only runs of this job, its open runs first"),
+        JOB_OF_RUNS,
         parameter("state", "--state", Words(RUN_STATES), "only runs in these states, separated by commas"),
-        parameter("since", "--since", Time, "only runs that ended at this time or later"),
-        parameter("until", "--until", Time, "only runs that ended before this time"),
-        parameter("dead", "--dead", Switch, "only dead letters"),
+        SINCE,
+        UNTIL,
+        DEAD,
         TAG, LIMIT, CURSOR
     ], "run" Items, "List runs, the run that ended last first"),
     route!(GET "/v1/runs/{run}" VIEWER, Verb(&["show"]), [], "whole run" Document, "Show a run"),
@@ -305,7 +320,9 @@ pub(in crate::api) static ROUTES: &[Route] = &[
     route!(GET "/v1/stats" VIEWER, Verb(&["stats"]), [], "stats" Document, "Count jobs, runs and stored data"),
     route!(GET "/v1/data-loss" VIEWER, Verb(&["data-loss"]), [], "data loss" Items, "List the data losses of Redis"),
     route!(GET "/v1/graph" VIEWER, Verb(&["graph"]), [], "chained job" Items, "List the chains: jobs that run after others"),
-    route!(GET "/v1/doctor" VIEWER, Verb(&["doctor"]), [], "report" Document, "Check Redis, the nodes and all data"),
+    route!(GET "/v1/doctor" VIEWER, Doctor, [
+        parameter("fresh", "", Switch, "check now, instead of answering with a report that is not old yet")
+    ], "report" Document, "Check Redis, the nodes and all data"),
     route!(GET "/v1/events" VIEWER, Events, [], "" Other, "Follow what happens, as server-sent events"),
     route!(GET "/v1/openapi.json" VIEWER, OpenApi, [], "" Other, "Describe all routes (OpenAPI 3.1)"),
     route!(POST "/v1/schedctl" VIEWER, RemoteVerb, [], "" Other, "Run a verb of schedctl --api"),
@@ -314,22 +331,22 @@ pub(in crate::api) static ROUTES: &[Route] = &[
     ], "" Other, "Sign a browser in by a link of schedctl dashboard"),
     route!(GET "/" VIEWER, Page(PageKind::Overview), [], "" Other, "The first page of the dashboard"),
     route!(GET "/jobs" VIEWER, Page(PageKind::Jobs), [
-        parameter("q", "", Text, "only jobs whose names have this part, or match this pattern"),
+        Q,
         parameter("state", "--state", Text, "only jobs in this state"),
-        parameter("queue", "--queue", Text, "only jobs of this queue"),
-        parameter("source", "--source", Text, "file or api"),
-        parameter("failed", "--failed", Switch, "only jobs whose last run failed"),
+        QUEUE,
+        SOURCE,
+        FAILED,
         TAG, CURSOR
     ], "" Other, "The page of jobs"),
     route!(GET "/jobs/{job}" VIEWER, Page(PageKind::Job), [
         parameter("at", "", Text, "the time to explain")
     ], "" Other, "The page of a job"),
     route!(GET "/runs" VIEWER, Page(PageKind::Runs), [
-        parameter("job", "", Text, "only runs of this job, its open runs first"),
+        JOB_OF_RUNS,
         parameter("state", "--state", Text, "only runs in these states, separated by commas"),
-        parameter("since", "--since", Time, "only runs that ended at this time or later"),
-        parameter("until", "--until", Time, "only runs that ended before this time"),
-        parameter("dead", "--dead", Switch, "only dead letters"),
+        SINCE,
+        UNTIL,
+        DEAD,
         TAG, CURSOR
     ], "" Other, "The page of runs"),
     route!(GET "/runs/{run}" VIEWER, Page(PageKind::Run), [
@@ -340,7 +357,7 @@ pub(in crate::api) static ROUTES: &[Route] = &[
         parameter("zoom", "", Word(&["minute", "day", "week"]), "the length of the time that is shown"),
         parameter("from", "", Time, "the start of the time that is shown"),
         parameter("to", "", Time, "the end of the time that is shown"),
-        parameter("q", "", Text, "only jobs whose names have this part, or match this pattern"),
+        Q,
         parameter("queue", "", Text, "only jobs of this queue"),
         TAG
     ], "" Other, "The page of past and coming runs by time"),
@@ -358,6 +375,7 @@ pub(in crate::api) static ROUTES: &[Route] = &[
         parameter("zone", "", Text, "own, job or utc"),
         parameter("own_zone", "", Text, "the zone of the reader"),
         parameter("theme", "", Text, "system, light or dark"),
+        parameter("keys", "", Text, "on or off: whether single keys do something"),
         BACK
     ], "" Other, "Keep the reader's choices"),
     route!(GET "/act/{action}" OPERATOR, Page(PageKind::Action), ACTION, "" Other, "The page that asks before an action"),
@@ -375,7 +393,6 @@ mod tests {
     use crate::cli::embedded::verb_call::parse_verb;
 
     /// Returns true if the verb of a route takes this value of a parameter.
-        parameter("keys", "", Text, "on or off: whether single keys do something"),
     fn takes(route: &Route, parameter: &Parameter, value: &str) -> bool {
         let verb: &[&str] = match route.action {
             RouteAction::Verb(verb) => verb,

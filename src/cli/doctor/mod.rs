@@ -20,7 +20,8 @@ use serde_json::json;
 use super::connect::{meant, unusable};
 use super::failure::CliFailure;
 use super::global::Global;
-use super::render::Console;
+use super::local_zone::local_zone;
+use super::render::{Console, rfc3339};
 use report::{DoctorReport, check_json};
 use schedd::engine::maintenance::full_check;
 use schedd_store::{CheckLevel, ServerCheck, StoreError};
@@ -171,6 +172,7 @@ pub(crate) async fn doctor(
     if console.is_json() {
         let mut document = report.json();
         document["ok"] = json!(code == 0);
+        document["checked_at"] = json!(rfc3339(now, &local_zone()));
         document["findings"] =
             exam.findings.iter().map(consistency_section::finding_json).collect();
         document["mended"] = mended.iter().map(consistency_section::mended_json).collect();
@@ -197,6 +199,7 @@ fn unfit(address: &str, why: &str, console: &mut Console) -> u8 {
     if console.is_json() {
         console.json(&json!({
             "ok": false,
+            "checked_at": null,
             "redis": [check_json(&check)],
             "nodes": [],
             "sources": [],

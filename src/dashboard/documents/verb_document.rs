@@ -26,7 +26,7 @@ pub(in crate::dashboard) async fn document_of<T: DeserializeOwned>(
 }
 
 /// Returns the fields of a document that a page shows.
-fn parsed<T: DeserializeOwned>(document: Value) -> Result<T, CliFailure> {
+pub(in crate::dashboard) fn parsed<T: DeserializeOwned>(document: Value) -> Result<T, CliFailure> {
     serde_json::from_value(document)
         .map_err(|error| CliFailure::Failed(format!("a document cannot be read: {error}")))
 }
