@@ -1,8 +1,5 @@
 //! Reads the name, the boot id, the clock, the load and the free memory of the host.
 
-use std::io;
-use std::path::PathBuf;
-
 use super::gauges;
 use schedd::engine::HostFacts;
 use schedd_schedule::time::unix_millis::UnixMillis;
@@ -38,11 +35,4 @@ fn is_alive(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     let Some((head, tail)) = stat.rsplit_once(") ") else { return false };
     head.ends_with("(schedd") && !matches!(tail.chars().next(), Some('Z' | 'X' | 'x'))
-}
-
-/// Returns a path to the program file of this process, for the start of the keeper. The path still
-/// works after an update has replaced the program file.
-pub(super) fn this_program() -> io::Result<PathBuf> {
-    let own = PathBuf::from("/proc/self/exe");
-    if own.exists() { Ok(own) } else { std::env::current_exe() }
 }

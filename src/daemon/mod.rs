@@ -46,7 +46,7 @@ use schedd::engine::{Engine, EngineSettings, Removal};
 use schedd_core::config;
 use schedd_core::config::Config;
 use schedd_core::domain::run::excerpt::OutputBounds;
-use schedd_keeper::{Keeper, KeeperSettings};
+use schedd_keeper::{Keeper, KeeperSettings, this_program};
 use schedd_schedule::time::zone::Zone;
 use schedd_store::{Keys, Store};
 
@@ -184,7 +184,7 @@ async fn serve(
     let ended_mark = setup::ended_mark(&node);
     let output = OutputBounds { head: config.output.head, tail: config.output.tail };
     let keeper = Keeper::start(KeeperSettings {
-        program: host_facts::this_program().context("schedd cannot find its own program file")?,
+        program: this_program().context("schedd cannot find its own program file")?,
         ended_file: ended_mark.clone(),
         node: node.as_str().to_owned(),
         incarnation: incarnation.clone(),

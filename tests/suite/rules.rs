@@ -68,6 +68,7 @@ const MAY_IMPORT: [(&str, &[&str]); 16] = [
             "private_redis",
             "schedd::engine",
             "schedd_core",
+            "schedd_keeper",
             "schedd_schedule",
             "schedd_store",
         ],

@@ -5,7 +5,7 @@
 //! the daemon is the keeper's only connection. Only the keeper starts jobs. When the daemon dies,
 //! the keeper kills the jobs (`serve`). When the keeper dies, the daemon kills the jobs
 //! (`supervise`). `attend` follows a run's process from its start until no process of the run is
-//! left.
+//! left. `schedctl work` has a keeper as a daemon has.
 //!
 //! Invariant: no process of a job outlives the lease of its run, even if the keeper or the daemon
 //! dies or hangs. (Both hang at once only if the host is frozen.)
@@ -16,7 +16,7 @@ mod protocol;
 
 pub use limits::delegation::{Delegation, NotDelegated};
 pub use process::environment_text::Variables;
-pub use protocol::keeper_handle::Keeper;
+pub use protocol::keeper_handle::{Keeper, this_program};
 pub use protocol::keeper_link::{Child, KeeperError, KeeperSettings};
 pub use protocol::keeper_messages::{
     KeeperNews, KeeperOrder, Key, LaunchOrder, Owner, ProcessEnd, RunReport, Wanting,

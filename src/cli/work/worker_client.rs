@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use crate::cli::failure::CliFailure;
 use crate::cli::remote::api_client::ApiClient;
 
-/// The time that a question may wait at the API.
-const WAIT: Duration = Duration::from_secs(25);
-/// The time within which an answer comes, besides the wait.
-const ANSWER_TIME: Duration = Duration::from_secs(10);
+/// The longest time that a question may wait at the API.
+const LONGEST_WAIT: Duration = Duration::from_secs(25);
+/// The longest time within which an answer comes, besides the wait.
+const LONGEST_ANSWER: Duration = Duration::from_secs(10);
 
 /// A run that this worker has got.
 #[derive(Debug, Clone, Deserialize)]
@@ -59,6 +59,12 @@ pub(super) struct WorkerClient {
 }
 
 impl WorkerClient {
+    /// Returns the time within which an answer comes, besides the wait. A question and its repetition
+    /// take less than a lease, so that the repetition still gets the runs of a lost answer.
+    fn answer_time(&self) -> Duration {
+        (self.lease / 4).min(LONGEST_ANSWER)
+    }
+
     /// Asks for at most `most` runs, and waits for them if `waits`. `id` is the id of the question.
     pub(super) async fn claim(
         &self,
@@ -66,7 +72,7 @@ impl WorkerClient {
         most: usize,
         waits: bool,
     ) -> Result<ClaimAnswer, CliFailure> {
-        let wait = if waits { WAIT } else { Duration::ZERO };
+        let wait = if waits { (self.lease / 3 * 2).min(LONGEST_WAIT) } else { Duration::ZERO };
         let mut body = json!({
             "claim_id": id,
             "worker": {"name": self.name, "labels": self.labels},
@@ -78,7 +84,7 @@ impl WorkerClient {
             body["handlers"] = self.handlers.clone().into();
         }
         let path = format!("/v1/queues/{}/claim", self.queue);
-        read(self.api.post(&path, &body, wait + ANSWER_TIME).await?)
+        read(self.api.post(&path, &body, wait + self.answer_time()).await?)
     }
 
     /// Reports about runs: `verb` is `heartbeat`, `complete`, `fail` or `release`.
@@ -88,7 +94,7 @@ impl WorkerClient {
         runs: Vec<Value>,
     ) -> Result<Vec<ReportAnswer>, CliFailure> {
         let path = format!("/v1/runs/{verb}");
-        let answer = self.api.post(&path, &json!({"runs": runs}), ANSWER_TIME).await?;
+        let answer = self.api.post(&path, &json!({"runs": runs}), self.answer_time()).await?;
         Ok(read::<ReportAnswers>(answer)?.runs)
     }
 }

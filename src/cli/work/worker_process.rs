@@ -1,17 +1,22 @@
-//! The process that does the work of one run.
+//! The process that does the work of one run. It belongs to a keeper, as the processes of a node do.
+//!
+//! Invariant: no process of a run outlives the lease of the run. The keeper kills the processes also
+//! if this worker is killed or stands still.
 
+use std::collections::BTreeMap;
 use std::io;
-use std::os::unix::process::ExitStatusExt as _;
-use std::process::{ExitStatus, Stdio};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::{Child, Command};
 use tokio::sync::watch;
 
 use super::worker_client::WorkerRun;
+use schedd_core::domain::job::process_limits::Limits;
 use schedd_core::domain::run::end_words::signal_in_words;
+use schedd_core::domain::run::excerpt::{ExcerptStream, OutputSink};
+use schedd_core::host::boot_clock::BootInstant;
+use schedd_keeper::{Child, Keeper, LaunchOrder, ProcessEnd, RunReport, Variables};
 
 /// The time between SIGTERM and SIGKILL.
 const KILL_GRACE: Duration = Duration::from_secs(5);
@@ -29,6 +34,8 @@ pub(super) enum WorkEnd {
     Failed { error: String, output: String },
     /// The program gave the run back, or was stopped together with the worker.
     GivenBack,
+    /// This host cannot start a program now, so that the run is given back.
+    NotStarted,
     /// The worker no longer has the run, so that nothing is reported.
     Lost,
 }
@@ -44,110 +51,170 @@ pub(super) enum WorkStop {
     Shutdown,
 }
 
-/// Does the work of `run` by a process of `words`. The process gets SIGTERM at a stop and at its
-/// timeout.
-pub(super) async fn work_on(
-    run: &WorkerRun,
-    words: &[String],
-    mut stop: watch::Receiver<Option<WorkStop>>,
-) -> WorkEnd {
-    let mut child = match start(run, words) {
-        Ok(child) => child,
-        Err(error) => {
-            let program = words.first().map_or("", String::as_str);
-            let error = format!("cannot start {program}: {error}");
-            return WorkEnd::Failed { error, output: String::new() };
+/// The program that does the work, and its surroundings.
+pub(super) struct WorkProgram {
+    pub(super) keeper: Keeper,
+    /// The program and its arguments.
+    words: Vec<String>,
+    directory: PathBuf,
+    variables: BTreeMap<String, String>,
+    umask: Option<u16>,
+    lease: Duration,
+}
+
+/// The news about a run that its work must obey.
+pub(super) struct WorkControl {
+    /// The end of the lease, which each renewal moves.
+    pub(super) deadline: watch::Receiver<BootInstant>,
+    pub(super) stop: watch::Receiver<Option<WorkStop>>,
+}
+
+impl WorkProgram {
+    /// Returns the program of `words`, which runs in the directory and with the variables of this
+    /// process.
+    pub(super) fn new(keeper: Keeper, words: Vec<String>, lease: Duration) -> io::Result<Self> {
+        let variables = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        let directory = std::env::current_dir()?;
+        Ok(Self { keeper, words, directory, variables, umask: umask(), lease })
+    }
+
+    /// Does the work of `run` by a process. The process gets SIGTERM at a stop and at its timeout.
+    pub(super) async fn work_on(&self, run: &WorkerRun, mut control: WorkControl) -> WorkEnd {
+        match *control.stop.borrow_and_update() {
+            Some(WorkStop::Lost) => return WorkEnd::Lost,
+            Some(WorkStop::Shutdown) => return WorkEnd::GivenBack,
+            Some(WorkStop::Cancelled) => {
+                let error = "cancelled before it began".to_owned();
+                return WorkEnd::Failed { error, output: String::new() };
+            }
+            None => {}
         }
-    };
-    let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-    let input = run.payload.to_string();
-    let stdin = child.stdin.take();
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let feed = async {
-        if let Some(mut stdin) = stdin {
-            // A program may end without reading its input.
-            let _ = stdin.write_all(input.as_bytes()).await;
+        let kept = Arc::new(KeptOutput::default());
+        let launch = self.launch(run, *control.deadline.borrow_and_update());
+        let mut child = self.keeper.spawn(launch, kept.clone()).await;
+        let report = Self::attend(&mut child, &mut control).await;
+        let [output, errors] =
+            [ExcerptStream::Stdout, ExcerptStream::Stderr].map(|of| kept.text(of));
+        let why = *control.stop.borrow();
+        match (report.end, report.exit_code) {
+            (ProcessEnd::LeaseLost | ProcessEnd::MaybeAlive, _) => WorkEnd::Lost,
+            _ if why == Some(WorkStop::Lost) => WorkEnd::Lost,
+            (ProcessEnd::Short | ProcessEnd::Refused, _) => WorkEnd::NotStarted,
+            (ProcessEnd::ByItself | ProcessEnd::Stopped, Some(0)) => WorkEnd::Done { output },
+            (ProcessEnd::ByItself | ProcessEnd::Stopped, Some(GIVES_BACK)) => WorkEnd::GivenBack,
+            (ProcessEnd::Stopped, _) if why == Some(WorkStop::Shutdown) => WorkEnd::GivenBack,
+            _ => WorkEnd::Failed { error: reason(&report, &errors), output: output + &errors },
         }
-    };
-    let mut why = None;
-    let end = async {
-        let over = tokio::time::sleep(Duration::from_millis(run.timeout_ms));
-        tokio::select! {
-            status = child.wait() => return status,
-            () = over => {}
-            Ok(stopped) = stop.wait_for(Option::is_some) => why = *stopped,
+    }
+
+    /// Waits for the end of the process, and passes on what becomes of its lease.
+    async fn attend(child: &mut Child, control: &mut WorkControl) -> RunReport {
+        let WorkControl { deadline, stop } = control;
+        loop {
+            tokio::select! {
+                report = child.ended() => return report,
+                Ok(()) = deadline.changed() => child.extend(*deadline.borrow_and_update()),
+                Ok(()) = stop.changed() => {
+                    let why = *stop.borrow_and_update();
+                    match why {
+                        // Another worker may have the run.
+                        Some(WorkStop::Lost) => child.abandon().await,
+                        Some(WorkStop::Cancelled | WorkStop::Shutdown) => child.stop().await,
+                        None => {}
+                    }
+                }
+            }
         }
-        // The reason is `None` at the timeout.
-        let is_timeout = why.is_none();
-        signal(group, Signal::TERM);
-        let ended = tokio::time::timeout(KILL_GRACE, child.wait()).await;
-        let status = if let Ok(status) = ended {
-            status
-        } else {
-            signal(group, Signal::KILL);
-            child.wait().await
-        };
-        if is_timeout { Err(io::Error::from(io::ErrorKind::TimedOut)) } else { status }
-    };
-    let ((), output, errors, status) = tokio::join!(feed, kept(stdout), kept(stderr), end);
-    match (why, status) {
-        (Some(WorkStop::Lost), _) => WorkEnd::Lost,
-        (_, Ok(status)) if status.success() => WorkEnd::Done { output },
-        (Some(WorkStop::Shutdown), _) => WorkEnd::GivenBack,
-        (_, Ok(status)) if status.code() == Some(GIVES_BACK) => WorkEnd::GivenBack,
-        (_, status) => {
-            WorkEnd::Failed { error: reason(&status, &errors), output: output + &errors }
+    }
+
+    fn launch(&self, run: &WorkerRun, deadline: BootInstant) -> LaunchOrder {
+        let timeout = Duration::from_millis(run.timeout_ms);
+        let mut env = self.variables.clone();
+        let of_run = [
+            ("SCHEDD_JOB", &run.job),
+            ("SCHEDD_RUN_ID", &run.run_id),
+            ("SCHEDD_HANDLER", &run.handler),
+            ("SCHEDD_DUE", &run.due),
+            ("SCHEDD_ATTEMPT", &run.attempt.to_string()),
+            ("SCHEDD_FENCE", &run.fence.to_string()),
+        ];
+        env.extend(of_run.map(|(name, value)| (name.to_owned(), value.clone())));
+        env.extend(run.traceparent.iter().map(|trace| ("TRACEPARENT".to_owned(), trace.clone())));
+        LaunchOrder {
+            run: run.run_id.clone(),
+            fence: run.fence,
+            argv: self.words.clone(),
+            direct: None,
+            env: Variables(env),
+            cwd: self.directory.clone(),
+            cwd_else: None,
+            owner: None,
+            limits: Limits::default(),
+            umask: self.umask,
+            stdin: Some(run.payload.to_string()),
+            start_within: timeout.min(self.lease),
+            timeout,
+            kill_grace: KILL_GRACE,
+            deadline,
+            margin: self.lease / 10,
         }
     }
 }
 
-fn start(run: &WorkerRun, words: &[String]) -> io::Result<Child> {
-    let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut command = Command::new(program);
-    command.args(arguments).process_group(0).kill_on_drop(true);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-        .env("SCHEDD_JOB", &run.job)
-        .env("SCHEDD_RUN_ID", &run.run_id)
-        .env("SCHEDD_HANDLER", &run.handler)
-        .env("SCHEDD_DUE", &run.due)
-        .env("SCHEDD_ATTEMPT", run.attempt.to_string())
-        .env("SCHEDD_FENCE", run.fence.to_string())
-        .envs(run.traceparent.iter().map(|trace| ("TRACEPARENT", trace)));
-    command.spawn()
+/// Returns the umask of this process, which only a change of it or this file tells.
+fn umask() -> Option<u16> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let digits = status.lines().find_map(|line| line.strip_prefix("Umask:"))?;
+    u16::from_str_radix(digits.trim(), 8).ok()
 }
 
-fn signal(group: Option<Pid>, signal: Signal) {
-    if let Some(group) = group {
-        // The processes may have ended a moment ago.
-        let _ = kill_process_group(group, signal);
-    }
+/// The ends of both streams of a process.
+#[derive(Default)]
+struct KeptOutput {
+    stdout: Mutex<Vec<u8>>,
+    stderr: Mutex<Vec<u8>>,
 }
 
-/// Reads a stream to its end, and returns its last [`MOST_BYTES`] as text.
-async fn kept(stream: Option<impl AsyncRead + Unpin>) -> String {
-    let Some(mut stream) = stream else { return String::new() };
-    let (mut bytes, mut part) = (Vec::new(), vec![0; 8 * 1024]);
-    while let Ok(count @ 1..) = stream.read(&mut part).await {
-        bytes.extend_from_slice(&part[..count]);
-        if bytes.len() > 2 * MOST_BYTES {
-            bytes.drain(..bytes.len() - MOST_BYTES);
+impl KeptOutput {
+    fn of(&self, stream: ExcerptStream) -> &Mutex<Vec<u8>> {
+        match stream {
+            ExcerptStream::Stdout => &self.stdout,
+            ExcerptStream::Stderr => &self.stderr,
         }
     }
-    let from = bytes.len().saturating_sub(MOST_BYTES);
-    String::from_utf8_lossy(&bytes[from..]).into_owned()
+
+    /// Returns the last [`MOST_BYTES`] of a stream as text.
+    fn text(&self, stream: ExcerptStream) -> String {
+        let bytes = self.of(stream).lock().unwrap_or_else(PoisonError::into_inner);
+        let from = bytes.len().saturating_sub(MOST_BYTES);
+        String::from_utf8_lossy(bytes.get(from..).unwrap_or_default()).into_owned()
+    }
+}
+
+impl OutputSink for KeptOutput {
+    fn append(&self, stream: ExcerptStream, bytes: &[u8]) {
+        let mut kept = self.of(stream).lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend_from_slice(bytes);
+        if kept.len() > 2 * MOST_BYTES {
+            let over = kept.len() - MOST_BYTES;
+            kept.drain(..over);
+        }
+    }
+
+    /// Does nothing, because only the end of the output is kept.
+    fn add_dropped(&self, _count: u64) {}
 }
 
 /// Returns the reason of a failure: how the process ended, and its last line of errors.
-fn reason(status: &io::Result<ExitStatus>, errors: &str) -> String {
-    let end = match status {
-        Ok(status) => match (status.code(), status.signal()) {
-            (Some(code), _) => format!("exit code {code}"),
-            (None, Some(signal)) => signal_in_words(signal),
-            (None, None) => status.to_string(),
-        },
-        Err(error) if error.kind() == io::ErrorKind::TimedOut => "timed out".to_owned(),
-        Err(error) => error.to_string(),
+fn reason(report: &RunReport, errors: &str) -> String {
+    let end = match (report.end, report.exit_code, report.signal, &report.error) {
+        (ProcessEnd::TimedOut, ..) => "timed out".to_owned(),
+        (ProcessEnd::CannotStart, .., Some(error)) => return error.clone(),
+        (_, Some(code), ..) => format!("exit code {code}"),
+        (_, None, Some(signal), _) => signal_in_words(signal),
+        (.., error) => error.clone().unwrap_or_else(|| "ended without an exit code".to_owned()),
     };
     match errors.lines().rev().find(|line| !line.trim().is_empty()) {
         Some(last) => format!("{end}: {}", last.chars().take(500).collect::<String>()),

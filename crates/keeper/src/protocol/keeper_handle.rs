@@ -1,6 +1,8 @@
 //! The daemon's handle on its keeper. It stays valid when a new keeper replaces a dead keeper.
 
 use std::collections::BTreeSet;
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -108,4 +110,11 @@ impl Keeper {
         };
         KeeperLink::start(link, key, launch, output).await
     }
+}
+
+/// Returns a path to the program file of this process, for the start of the keeper. The path still
+/// works after an update has replaced the program file.
+pub fn this_program() -> io::Result<PathBuf> {
+    let own = PathBuf::from("/proc/self/exe");
+    if own.exists() { Ok(own) } else { std::env::current_exe() }
 }

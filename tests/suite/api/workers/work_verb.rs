@@ -39,8 +39,11 @@ impl Work {
     }
 
     fn term(&self) {
-        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
-        kill_process(pid, Signal::TERM).unwrap();
+        self.signal(Signal::TERM);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     fn written(&self, name: &str) -> Option<String> {
@@ -111,6 +114,41 @@ fn a_cancelled_run_gets_a_signal_and_a_second_signal_gives_runs_back() {
     assert!(code.success(), "{code}");
     let run = ended(&scene, "b", "scheduled");
     assert_eq!((&run["attempt"], &run["reason"]), (&json!(0), &json!("released by its worker")));
+}
+
+/// Waits until no process has this id any more.
+fn gone(pid: &str) {
+    let stat = format!("/proc/{}/stat", pid.trim());
+    until("the process has ended", LONG, || {
+        fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z ")).then_some(())
+    });
+}
+
+#[test]
+fn the_processes_of_a_killed_worker_are_killed_too() {
+    let scene = ApiScene::start(DEFINING, QUEUE);
+    let script = "sleep 300 & echo $! > child; echo $$ > began; wait";
+    let mut work = Work::start(&scene, &["--lease", "3s"], script);
+    add(&scene, json!({"name": "a"}));
+    let began = until("a has begun", LONG, || work.written("began"));
+    work.child.kill().unwrap();
+    work.child.wait().unwrap();
+    gone(&began);
+    gone(&work.written("child").unwrap());
+}
+
+#[test]
+fn a_worker_that_stands_still_loses_its_process_with_the_lease() {
+    let scene = ApiScene::start(DEFINING, QUEUE);
+    let script = "test $SCHEDD_ATTEMPT = 1 || exit 0; echo $$ > began; exec sleep 300";
+    let work = Work::start(&scene, &["--lease", "3s"], script);
+    add(&scene, json!({"name": "a"}));
+    let began = until("a has begun", LONG, || work.written("began"));
+    work.signal(Signal::STOP);
+    gone(&began);
+    work.signal(Signal::CONT);
+    let run = ended(&scene, "a", "succeeded");
+    assert_eq!(run["attempt"], 2, "{run}");
 }
 
 #[test]
