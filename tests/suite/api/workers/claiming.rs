@@ -51,6 +51,25 @@ fn a_question_with_the_same_id_gets_the_same_runs_at_every_node() {
 }
 
 #[test]
+fn a_run_whose_claim_was_tried_twice_is_handed_out_once() {
+    let scene = ApiScene::start(DEFINING, QUEUE);
+    add(&scene, json!({"name": "a"}));
+    let first = claim(&scene, "c1", json!({}));
+    let mut redis = scene.redis.connection();
+    let noted: Vec<String> = redis::cmd("KEYS").arg("{schedd}:answer:*").query(&mut redis).unwrap();
+    let is_noted = |key: &&String| {
+        let text: String = redis::cmd("GET").arg(key).query(&mut redis).unwrap_or_default();
+        text.contains(first[0]["run_id"].as_str().unwrap())
+    };
+    let noted: Vec<&String> = noted.iter().filter(is_noted).collect();
+    assert_eq!(noted.len(), 1, "{noted:?}");
+    let again = format!(" {}", first[0]["run_id"].as_str().unwrap());
+    let mut redis = scene.redis.connection();
+    redis::cmd("APPEND").arg(noted[0]).arg(again).exec(&mut redis).unwrap();
+    assert_eq!(claim(&scene, "c1", json!({})), first);
+}
+
+#[test]
 fn a_waiting_worker_gets_a_run_as_soon_as_it_is_due_and_idle_workers_cost_nothing() {
     let scene = ApiScene::start(DEFINING, QUEUE);
     thread::scope(|threads| {

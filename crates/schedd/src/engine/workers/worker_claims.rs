@@ -310,8 +310,14 @@ async fn claim(
 ) -> Result<bool, StoreError> {
     let ask = served.waiting.ask.clone();
     let wanted: Vec<RunId> = runs.iter().map(|due_run| due_run.run.clone()).collect();
-    // Before the claim, so that the same question finds the runs if this node dies now.
-    claims.node.store.note_worker_claim(&ask.id, &wanted, ask.lease).await?;
+    // Before the claim, so that the same question finds the runs if this node dies now. A Redis without
+    // room for the note still takes the claim.
+    let noted = claims.node.store.note_worker_claim(&ask.id, &wanted, ask.lease).await;
+    if let Err(error) = noted
+        && !matches!(error, StoreError::OutOfMemory { .. })
+    {
+        return Err(error);
+    }
     let got = Arc::new(ClaimedRuns::default());
     claimer.claim_for(ClaimParty {
         claimant: Claimant {

@@ -1,5 +1,6 @@
 //! The place where workers ask for runs. A question waits here without a call to Redis.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -11,6 +12,7 @@ use super::worker_reports::WorkerReports;
 use crate::engine::node_context::{NodeContext, Phase};
 use schedd_core::domain::run::run_state::RunState;
 use schedd_core::host::boot_clock::BootInstant;
+use schedd_schedule::names::RunId;
 use schedd_store::{Claim, StoreError};
 
 /// The place where workers ask a node for runs and report about them. Clones share the same place.
@@ -58,6 +60,10 @@ impl WorkerDesk {
         let until = BootInstant::now().saturating_add(ask.wait);
         self.waiting.add(WaitingAsk::new(ask, until, answer))?;
         self.node.wakeups.worker_claims.notify_one();
+        // The loop that answers may have ended before the question was there.
+        if self.node.phase() != Phase::Running {
+            return Ok(WorkerAnswer { runs: Vec::new(), is_draining: true });
+        }
         // The loop that answers ends without an answer only at a stop of the node.
         let runs = answered.await.unwrap_or_else(|_| Ok(Vec::new()))?;
         Ok(WorkerAnswer { runs, is_draining: self.node.phase() != Phase::Running })
@@ -73,7 +79,9 @@ impl WorkerDesk {
         let Some(ids) = self.node.store.read_worker_claim(&ask.id).await? else {
             return Ok(Vec::new());
         };
-        let ids: Vec<_> = ids.split(' ').filter_map(|id| id.parse().ok()).collect();
+        // A run is noted each time that its claim is tried.
+        let ids: BTreeSet<RunId> = ids.split(' ').filter_map(|id| id.parse().ok()).collect();
+        let ids: Vec<RunId> = ids.into_iter().collect();
         let mut claims = Vec::new();
         for record in self.node.store.read_runs(&ids).await?.into_iter().flatten().flatten() {
             let is_its = record.state == RunState::Running
