@@ -2,10 +2,11 @@
 //! and is reported as such.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-use crate::evidence::{Attempt, Micros, Reach, RunName};
+use crate::evidence::{Attempt, Micros, Reach, RunName, SECOND, now};
 use crate::world::jobs::VERSION;
 
 /// Returns the attempts in `text`, in the order they began. Fails with the first unreadable line.
@@ -49,6 +50,25 @@ pub(crate) fn so_far(dir: &Path) -> Vec<Attempt> {
     let text = fs::read_to_string(dir.join("effects")).unwrap_or_default();
     let whole = text.rfind('\n').map_or(0, |end| end + 1);
     read(&text[..whole]).unwrap_or_default()
+}
+
+/// Returns the node and the run of each attempt that is at work now, by the end of the file alone.
+pub(crate) fn at_work(dir: &Path) -> Vec<(String, String)> {
+    let mut bytes = Vec::new();
+    if let Ok(mut file) = File::open(dir.join("effects")) {
+        let length = file.metadata().map_or(0, |data| data.len());
+        let _ = file.seek(SeekFrom::Start(length.saturating_sub(16 * 1024)));
+        let _ = file.read_to_end(&mut bytes);
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let mut found: HashMap<(String, u64), Reporter> = HashMap::new();
+    for reporter in text.lines().filter_map(Reporter::read) {
+        found.insert((reporter.run.id.clone(), reporter.fence), reporter);
+    }
+    let since = now() - SECOND / 2;
+    let is_at_work = |reporter: &Reporter| reporter.word != "E" && reporter.at > since;
+    let at_work = found.into_values().filter(is_at_work);
+    at_work.map(|reporter| (reporter.node, reporter.run.id)).collect()
 }
 
 struct Reporter {

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use crate::worker::WORKER;
 use crate::world::jobs::Job;
 use crate::world::schedule::When;
 
@@ -146,7 +147,7 @@ pub(crate) struct Recorded {
     pub(crate) skipped_range: Option<(Micros, u64)>,
 }
 
-/// The nodes that a fault hits.
+/// The nodes or workers that a fault hits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Hit {
     /// Only these nodes.
@@ -156,6 +157,14 @@ pub(crate) enum Hit {
 }
 
 impl Hit {
+    /// Returns true if the fault hit only workers.
+    pub(crate) fn is_on_workers(&self) -> bool {
+        match self {
+            Self::Everyone => false,
+            Self::Nodes(nodes) => nodes.iter().all(|node| node.starts_with(WORKER)),
+        }
+    }
+
     /// Returns true if the fault hit this node.
     pub(crate) fn is_on(&self, node: &str) -> bool {
         match self {
@@ -270,6 +279,8 @@ pub(crate) struct Evidence {
     pub(crate) labelled: Vec<String>,
     /// The small node, if there is one.
     pub(crate) small: Option<String>,
+    /// The number of ends that workers reported and that were refused as stale.
+    pub(crate) late_reports: usize,
     /// The processes, keys and resources that were left at the end.
     pub(crate) leftovers: Vec<String>,
     /// The nodes that ended without a cause.

@@ -6,6 +6,7 @@
 //! | file | owns |
 //! | --- | --- |
 //! | `plan`, `jobs`, `sharing`, `schedule` | the meaning of a seed: jobs, what they share, faults, and due times by plain arithmetic |
+//! | `pulled`, `worker` | the jobs that workers execute, and the workers |
 //! | `each_node` | the jobs that run on each node, and their instances |
 //! | `chain` | a chain of jobs: two after the first, one after both, and so on |
 //! | `small` | the node with few slots, and the runs it has to put in order |
@@ -34,6 +35,7 @@ mod stage;
 #[allow(dead_code, reason = "the tests' support, of which this needs a part")]
 #[path = "../suite/support/mod.rs"]
 mod support;
+mod worker;
 pub(crate) mod world;
 
 use std::process::ExitCode;

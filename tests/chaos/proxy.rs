@@ -1,5 +1,5 @@
-//! The TCP connection of one node to Redis, with faults: answers get lost, connections break or
-//! fall silent.
+//! The TCP connection of one node to Redis, or of one worker to the nodes, with faults: answers get
+//! lost, connections break or fall silent.
 //!
 //! Invariant: lost bytes are never made up for.
 //! A connection that lost some stays silent until it is closed, like a connection whose other end
@@ -31,7 +31,7 @@ pub(crate) enum LinkState {
     Blackhole,
 }
 
-/// A listening address that forwards to a Redis.
+/// A listening address that forwards to a Redis, or to nodes.
 pub(crate) struct Proxy {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -39,7 +39,8 @@ pub(crate) struct Proxy {
 }
 
 struct Shared {
-    target: PathBuf,
+    /// The sockets of the servers. Each new connection goes to the next that answers.
+    targets: Mutex<Vec<PathBuf>>,
     link_state: Mutex<LinkState>,
     is_over: AtomicBool,
     streams: Mutex<Vec<(TcpStream, UnixStream)>>,
@@ -48,11 +49,16 @@ struct Shared {
 impl Proxy {
     /// Starts a proxy on this address of the host, to the Redis at this unix socket's URL.
     pub(crate) fn to(url: &str, from: Ipv4Addr) -> Self {
+        Self::between(vec![PathBuf::from(url.strip_prefix("unix://").unwrap())], from)
+    }
+
+    /// Starts a proxy on this address of the host, to the servers at these sockets in turn.
+    pub(crate) fn between(targets: Vec<PathBuf>, from: Ipv4Addr) -> Self {
         let listener = TcpListener::bind((from, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         listener.set_nonblocking(true).unwrap();
         let shared = Arc::new(Shared {
-            target: PathBuf::from(url.strip_prefix("unix://").unwrap()),
+            targets: Mutex::new(targets),
             link_state: Mutex::new(LinkState::Clear),
             is_over: AtomicBool::new(false),
             streams: Mutex::default(),
@@ -60,6 +66,10 @@ impl Proxy {
         let accepting = Arc::clone(&shared);
         let listener = std::thread::spawn(move || accepting.accept(&listener));
         Self { address, shared, listener: Some(listener) }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
     }
 
     pub(crate) fn url(&self) -> String {
@@ -94,6 +104,19 @@ impl Shared {
         *self.link_state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Connects to the next server that answers.
+    fn connect(&self) -> Option<UnixStream> {
+        let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        for _ in 0..targets.len() {
+            let server = UnixStream::connect(&targets[0]);
+            targets.rotate_left(1);
+            if let Ok(server) = server {
+                return Some(server);
+            }
+        }
+        None
+    }
+
     fn accept(self: &Arc<Self>, listener: &TcpListener) {
         while !self.is_over.load(Ordering::SeqCst) {
             let Ok((client, _)) = listener.accept() else {
@@ -101,7 +124,7 @@ impl Shared {
                 continue;
             };
             // Without a server the client sees a closed connection.
-            let Ok(server) = UnixStream::connect(&self.target) else { continue };
+            let Some(server) = self.connect() else { continue };
             client.set_nonblocking(false).unwrap();
             let _ = client.set_nodelay(true);
             let kept = (client.try_clone().unwrap(), server.try_clone().unwrap());

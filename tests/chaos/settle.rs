@@ -38,7 +38,11 @@ pub(crate) fn stop_chain(
     let begun = now();
     stage.write_jobs(&toml_of(&without_schedule(chain), stage.dir(), lease));
     let mut connection = stage.redis().connection();
-    stage.wait(Duration::from_secs(30), || !keys::is_planned(&mut connection, &first.name))?;
+    let is_of_chain = |name: &String| chain.iter().any(|job| job.name == *name);
+    stage.wait(Duration::from_secs(30), || {
+        !keys::is_planned(&mut connection, &first.name)
+            && of_file(stage).is_some_and(|names| names.iter().all(is_of_chain))
+    })?;
     let known = now();
     // A run waits in none of the places of live runs between the end of its parent and its planting.
     stage.wait(CHAINED, || {
@@ -47,6 +51,13 @@ pub(crate) fn stop_chain(
             && keys::chain_ends(&mut connection) == 0
     })?;
     Ok(Some((begun, known)))
+}
+
+/// Returns the names of the live jobs of the file, or `None` if Redis gives no answer.
+fn of_file(stage: &Stage) -> Option<Vec<String>> {
+    let listed = schedctl(stage, &["list", "--source", "file", "--json"]).output().unwrap();
+    let jobs: Value = serde_json::from_slice(&listed.stdout).ok()?;
+    jobs.as_array()?.iter().map(|job| Some(job["name"].as_str()?.to_owned())).collect()
 }
 
 /// Removes all jobs of the file. Returns when that began and when it was done.
@@ -58,9 +69,7 @@ pub(crate) fn stop_recurring(
     stage.write_jobs(&head(stage.dir(), lease));
     let mut connection = stage.redis().connection();
     let are_gone = || {
-        let listed = schedctl(stage, &["list", "--source", "file", "--json"]).output().unwrap();
-        serde_json::from_slice::<Value>(&listed.stdout)
-            .is_ok_and(|jobs| jobs.as_array().is_some_and(Vec::is_empty))
+        of_file(stage).is_some_and(|names| names.is_empty())
             && !keys::jobs(&mut connection).iter().any(|job| job.contains('/'))
     };
     stage.wait(Duration::from_secs(30), are_gone)?;
@@ -152,6 +161,22 @@ pub(crate) fn leftovers(
             .map(|(pid, line)| format!("process {pid} of a job that is over: {line}")),
     );
     Ok(found)
+}
+
+/// Stops all workers with SIGTERM, when they have nothing to do. Returns those that did not end well.
+pub(crate) fn stop_workers(stage: &Stage) -> Result<Vec<String>, Interrupted> {
+    for worker in stage.workers() {
+        worker.hold();
+        worker.signal_if_alive(Signal::TERM);
+    }
+    let mut crashes = Vec::new();
+    for worker in stage.workers() {
+        stage.wait(Duration::from_secs(20), || worker.has_ended().is_some())?;
+        if !worker.has_ended().is_some_and(|status| status.success()) {
+            crashes.push(format!("{} did not end well when asked to stop", worker.name));
+        }
+    }
+    Ok(crashes)
 }
 
 /// Stops all nodes with SIGTERM. Returns the nodes that did not end well, and the processes that

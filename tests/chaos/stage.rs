@@ -19,6 +19,7 @@ use crate::evidence::{Micros, now};
 use crate::proxy::Proxy;
 use crate::support::daemon::Schedd;
 use crate::support::redis::TestRedis;
+use crate::worker::{Worker, api_socket};
 use crate::world::grounds::{Footing, Grounds};
 
 /// The error after Ctrl-C: whoever waits gives up.
@@ -31,6 +32,7 @@ pub(crate) struct Stage {
     redis: Mutex<TestRedis>,
     redis_url: String,
     nodes: Vec<Node>,
+    workers: Vec<Worker>,
     deaths: Mutex<Vec<Death>>,
     jobs_text: Mutex<JobsText>,
     interrupted: Arc<AtomicBool>,
@@ -56,7 +58,7 @@ pub(crate) struct Node {
     footing: Footing,
 }
 
-/// The death of a node that no fault caused.
+/// The death of a node or worker that no fault caused.
 #[derive(Debug, Clone)]
 pub(crate) struct Death {
     pub(crate) node: String,
@@ -77,10 +79,11 @@ impl Stage {
         mutant: Option<&str>,
         interrupted: Arc<AtomicBool>,
     ) -> Self {
-        let Grounds { dir, nodes: footings, .. } = grounds;
+        let Grounds { dir, nodes: footings, workers, lease, .. } = grounds;
         let dir = &*dir;
         fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).unwrap();
         fs::write(dir.join("job.bash"), include_str!("job.bash")).unwrap();
+        fs::write(dir.join("work.bash"), include_str!("work.bash")).unwrap();
         fs::write(dir.join("effects"), "").unwrap();
         rustix::fs::mknodat(
             rustix::fs::CWD,
@@ -95,12 +98,16 @@ impl Stage {
         let start = |(at, footing)| {
             Node::start(&format!("n{}", at + 1), dir, &redis_url, jobs, mutant, footing)
         };
-        let nodes = footings.into_iter().enumerate().map(start).collect();
+        let nodes: Vec<Node> = footings.into_iter().enumerate().map(start).collect();
+        let names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
+        let workers =
+            (0..workers).map(|number| Worker::start(number, dir, &names, lease)).collect();
         Self {
             dir: dir.to_owned(),
             redis: Mutex::new(redis),
             redis_url,
             nodes,
+            workers,
             deaths: Mutex::default(),
             jobs_text: Mutex::new(JobsText { main: jobs.to_owned(), sections: BTreeMap::new() }),
             interrupted,
@@ -114,6 +121,10 @@ impl Stage {
 
     pub(crate) fn nodes(&self) -> &[Node] {
         &self.nodes
+    }
+
+    pub(crate) fn workers(&self) -> &[Worker] {
+        &self.workers
     }
 
     pub(crate) fn redis(&self) -> MutexGuard<'_, TestRedis> {
@@ -202,7 +213,7 @@ impl Stage {
         self.is_over.store(true, Ordering::SeqCst);
     }
 
-    /// Restarts dead nodes until the stage is over.
+    /// Restarts dead nodes and workers until the stage is over.
     pub(crate) fn resurrect(&self) {
         while !self.is_over() {
             for node in &self.nodes {
@@ -222,6 +233,13 @@ impl Stage {
                     again: now(),
                     how: how.to_string(),
                 });
+            }
+            for worker in &self.workers {
+                let Some(how) = worker.has_ended().filter(|_| !worker.is_held()) else { continue };
+                let at = now();
+                worker.start_again();
+                let (node, how) = (worker.name.clone(), how.to_string());
+                locked(&self.deaths).push(Death { node, at, again: now(), how });
             }
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -270,6 +288,9 @@ impl Drop for Stage {
         // A process that a fault stopped must be able to die.
         self.redis().stop_signal_if_alive(Signal::CONT);
         self.keep_logs();
+        for worker in &self.workers {
+            worker.kill();
+        }
         for node in &self.nodes {
             node.daemon().signal_if_alive(Signal::KILL);
         }
@@ -300,6 +321,7 @@ impl Node {
         let mut builder = Schedd::at(&proxy.url())
             .node(name)
             .jobs(&footing.file_of(jobs))
+            .env("SCHEDD_API", &format!("unix:{}", api_socket(dir, name).display()))
             .env("CHAOS", dir.to_str().unwrap());
         builder = builder.played_by(&footing.starter(dir, name));
         for (variable, value) in &footing.vars {

@@ -23,7 +23,7 @@ mod wrong;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::evidence::{Attempt, Evidence, Micros, Recorded, span};
+use crate::evidence::{Attempt, Delay, Doing, Evidence, Micros, Recorded, RunName, span};
 use view::View;
 
 /// The kind of a broken promise.
@@ -199,35 +199,77 @@ pub(crate) fn judged_in_order(evidence: &Evidence) -> usize {
 
 /// Returns all broken promises.
 pub(crate) fn check(evidence: &Evidence) -> Vec<Finding> {
-    let view = View::of(evidence);
     let mut findings = Vec::new();
-    accounts::missing(&view, &mut findings);
-    accounts::phantom(&view, &mut findings);
-    accounts::silent(&view, &mut findings);
-    timing::early(&view, &mut findings);
-    timing::late(&view, &mut findings);
-    repeats::dup(&view, &mut findings);
-    repeats::overlap(&view, &mut findings);
-    shared::above(&view, &mut findings);
-    unique::unique(&view, &mut findings);
-    each_node::elsewhere(&view, &mut findings);
-    chain::chain(&view, &mut findings);
-    shared::turn(&view, &mut findings);
-    shared::gap(&view, &mut findings);
-    shared::burst(&view, &mut findings);
-    shared::starved(&view, &mut findings);
-    small::above(&view, &mut findings);
-    small::rank(&view, &mut findings);
-    repeats::stale(&view, &mut findings);
-    repeats::unsteady(&view, &mut findings);
-    wrong::wrong(&view, &mut findings);
-    drift::drift(&view, &mut findings);
-    catch_up::rounds(&view, &mut findings);
-    crowd::crowd(&view, &mut findings);
-    remains::outlived(&view, &mut findings);
+    for part in [of_nodes(evidence), of_workers(evidence)] {
+        judge(&View::of(&part), &mut findings);
+    }
     let plain = |verdict, what: &String| Finding::new(verdict, evidence.end(), what.clone(), &[]);
     findings.extend(evidence.leftovers.iter().map(|what| plain(Verdict::Leak, what)));
     findings.extend(evidence.crashes.iter().map(|what| plain(Verdict::Crash, what)));
     findings.sort_by_key(|finding| (finding.verdict, finding.at));
     findings
+}
+
+/// Returns the evidence about the jobs that nodes execute. No fault of a worker excuses anything of
+/// them.
+fn of_nodes(evidence: &Evidence) -> Evidence {
+    let mut part = part_of(evidence, false);
+    part.faults.retain(|fault| !fault.harm.hit.is_on_workers());
+    part
+}
+
+/// Returns the evidence about the jobs that workers execute. A node that ends with grace sends its
+/// workers to other nodes, which may take them a moment.
+fn of_workers(evidence: &Evidence) -> Evidence {
+    let mut part = part_of(evidence, true);
+    for harm in part.faults.iter_mut().map(|fault| &mut fault.harm) {
+        if harm.delay == Delay::None && harm.may_repeat {
+            harm.delay = Delay::Brief(view::BACK);
+        }
+    }
+    part
+}
+
+fn part_of(evidence: &Evidence, is_pulled: bool) -> Evidence {
+    let is_of_part =
+        |job: &str| evidence.jobs.get(job).is_some_and(|job| job.is_pulled) == is_pulled;
+    let mut part = evidence.clone();
+    part.jobs.retain(|name, _| is_of_part(name));
+    part.attempts.retain(|attempt| is_of_part(&attempt.run.job));
+    part.history.retain(|recorded| is_of_part(&recorded.run.job));
+    part.reported.retain(|recorded| is_of_part(&recorded.run.job));
+    part.operations.retain(|operation| match &operation.what {
+        Doing::Ran(run) | Doing::Cancelled(run) => {
+            RunName::parse(run).is_some_and(|run| is_of_part(&run.job))
+        }
+        Doing::Paused(job) | Doing::Backfilled(job) => is_of_part(job),
+    });
+    part
+}
+
+fn judge(view: &View<'_>, findings: &mut Vec<Finding>) {
+    accounts::missing(view, findings);
+    accounts::phantom(view, findings);
+    accounts::silent(view, findings);
+    timing::early(view, findings);
+    timing::late(view, findings);
+    repeats::dup(view, findings);
+    repeats::overlap(view, findings);
+    shared::above(view, findings);
+    unique::unique(view, findings);
+    each_node::elsewhere(view, findings);
+    chain::chain(view, findings);
+    shared::turn(view, findings);
+    shared::gap(view, findings);
+    shared::burst(view, findings);
+    shared::starved(view, findings);
+    small::above(view, findings);
+    small::rank(view, findings);
+    repeats::stale(view, findings);
+    repeats::unsteady(view, findings);
+    wrong::wrong(view, findings);
+    drift::drift(view, findings);
+    catch_up::rounds(view, findings);
+    crowd::crowd(view, findings);
+    remains::outlived(view, findings);
 }

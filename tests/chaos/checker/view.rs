@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use crate::evidence::{
     Attempt, Delay, Evidence, Excuse, Harm, Inflicted, Micros, Recorded, RunName, SECOND, Timing,
 };
+use crate::worker::WORKER;
 use crate::world::jobs::{Check, Job};
 use crate::world::sharing::Thing;
 use crate::world::small::SMALL;
 
 /// The time within which all nodes must reach Redis again after a fault is healed.
-const BACK: Micros = 3 * SECOND;
+pub(super) const BACK: Micros = 3 * SECOND;
 /// The time for which work that was under way when a fault began may go on as if there were none.
 const UNDER_WAY: Micros = SECOND;
 
@@ -130,10 +131,7 @@ impl<'a> View<'a> {
         let concerns = |fault: &Inflicted| {
             let after = first.run.due - fault.from;
             let is_unanswered = (-UNDER_WAY..=2 * UNDER_WAY).contains(&after);
-            first.number > 1
-                || first.node.is_empty()
-                || is_unanswered
-                || fault.harm.hit.is_on(&first.node)
+            first.number > 1 || is_unanswered || may_hit(fault, &first.node)
         };
         self.put_off_by(first.run.due, end, None, concerns)
     }
@@ -262,7 +260,7 @@ impl<'a> View<'a> {
             if Self::is_forgotten_by(fault, &before.run.id) {
                 return fault.from <= next.began;
             }
-            let is_hit = before.node.is_empty() || harm.hit.is_on(&before.node);
+            let is_hit = may_hit(fault, &before.node);
             let held_from = before.began
                 - if harm.delay == Delay::Throughout { self.timing.lease } else { UNDER_WAY };
             let held_to = match before.ended {
@@ -348,6 +346,13 @@ pub(super) fn delay_on(fault: &Inflicted, only: Option<&str>) -> Delay {
         }
         delay => *delay,
     }
+}
+
+/// Returns true if the fault may have hit who had an attempt, by the name of that node or worker.
+/// A request does not name its node. A worker reaches Redis through any of the nodes.
+fn may_hit(fault: &Inflicted, node: &str) -> bool {
+    let hit = &fault.harm.hit;
+    node.is_empty() || hit.is_on(node) || node.starts_with(WORKER) && !hit.is_on_workers()
 }
 
 fn is_loss(fault: &Inflicted) -> bool {

@@ -17,6 +17,7 @@ mod nodes;
 mod outside;
 mod redis;
 mod server;
+mod workers;
 
 pub(crate) use downtime::late_after;
 
@@ -98,6 +99,18 @@ pub(crate) const DECK: &[(&str, Reaches, Draw)] = &[
     ("crowd", Reaches::Files, crowd::Crowd::draw),
     ("downtime", Reaches::Processes, downtime::Downtime::draw),
     ("bad-files", Reaches::Files, host::files::Storm::draw),
+];
+
+/// The faults of workers, which come beside those of the deck.
+pub(crate) const WORKER_DECK: &[(&str, Draw)] = &[
+    ("kill-worker", workers::Kill::draw),
+    ("stop-worker", workers::Freeze::draw),
+    ("frozen-worker", workers::Freeze::draw_whole),
+    ("term-worker", workers::Term::draw),
+    ("worker-lost-answers", workers::Bad::lost_answers),
+    ("worker-cut-answers", workers::Bad::cut_answers),
+    ("worker-slow", workers::Bad::slow),
+    ("worker-blackhole", workers::Bad::blackhole),
 ];
 
 /// The target of a fault.

@@ -18,6 +18,7 @@ use crate::evidence::{SECOND, now, span};
 use crate::stage::Interrupted;
 use crate::world::chain;
 use crate::world::jobs::{Act, Job, Overlap};
+use crate::world::pulled::pulled;
 use crate::world::readding::{Place, Readded};
 use crate::world::schedule::When;
 use crate::world::sharing;
@@ -39,7 +40,27 @@ const MUTANTS: &[Mutant] = &[
         name: "no-token-check",
         rule: "an end is taken from whoever tells it",
         wanted: &[Verdict::Phantom, Verdict::Stale],
-        scene: Scene { nodes: 2, var: None, has_small: false, jobs: Vec::new, act: reported_late },
+        scene: Scene {
+            nodes: 2,
+            workers: 0,
+            var: None,
+            has_small: false,
+            jobs: Vec::new,
+            act: reported_late,
+        },
+    },
+    Mutant {
+        name: "late-reports",
+        rule: "an end is taken from a worker that lost the run",
+        wanted: &[Verdict::Phantom, Verdict::Stale],
+        scene: Scene {
+            nodes: 2,
+            workers: 2,
+            var: None,
+            has_small: false,
+            jobs: by_hand,
+            act: reported_late_by_a_worker,
+        },
     },
     Mutant {
         name: "zrem-first",
@@ -47,6 +68,7 @@ const MUTANTS: &[Mutant] = &[
         wanted: &[Verdict::Missing],
         scene: Scene {
             nodes: 2,
+            workers: 0,
             var: None,
             has_small: false,
             jobs: Vec::new,
@@ -59,6 +81,7 @@ const MUTANTS: &[Mutant] = &[
         wanted: &[Verdict::Dup],
         scene: Scene {
             nodes: 2,
+            workers: 0,
             var: None,
             has_small: false,
             jobs: Vec::new,
@@ -71,6 +94,7 @@ const MUTANTS: &[Mutant] = &[
         wanted: &[Verdict::Dup],
         scene: Scene {
             nodes: 1,
+            workers: 0,
             var: None,
             has_small: false,
             jobs: Vec::new,
@@ -81,7 +105,14 @@ const MUTANTS: &[Mutant] = &[
         name: "successor-at-completion",
         rule: "a job's next run is planted when one succeeds",
         wanted: &[Verdict::Missing, Verdict::Drift],
-        scene: Scene { nodes: 1, var: None, has_small: false, jobs: failing, act: look_on },
+        scene: Scene {
+            nodes: 1,
+            workers: 0,
+            var: None,
+            has_small: false,
+            jobs: failing,
+            act: look_on,
+        },
     },
     Mutant {
         name: "reaper-trusts-clock",
@@ -91,6 +122,7 @@ const MUTANTS: &[Mutant] = &[
         wanted: &[Verdict::Overlap, Verdict::Dup, Verdict::Missing],
         scene: Scene {
             nodes: 2,
+            workers: 0,
             var: Some(("SCHEDD_MUTANT_SKEW_MS", "60000")),
             has_small: false,
             jobs: Vec::new,
@@ -101,37 +133,79 @@ const MUTANTS: &[Mutant] = &[
         name: "gate-never-shut",
         rule: "a claim passes a group whoever holds it",
         wanted: &[Verdict::Above],
-        scene: Scene { nodes: 2, var: None, has_small: false, jobs: grouped, act: look_on },
+        scene: Scene {
+            nodes: 2,
+            workers: 0,
+            var: None,
+            has_small: false,
+            jobs: grouped,
+            act: look_on,
+        },
     },
     Mutant {
         name: "nobody-woken",
         rule: "an end wakes nobody who waits in its group",
         wanted: &[Verdict::Late, Verdict::Starved],
-        scene: Scene { nodes: 2, var: None, has_small: false, jobs: grouped, act: look_on_long },
+        scene: Scene {
+            nodes: 2,
+            workers: 0,
+            var: None,
+            has_small: false,
+            jobs: grouped,
+            act: look_on_long,
+        },
     },
     Mutant {
         name: "turns-forgotten",
         rule: "members are let in by due, and without a gap",
         wanted: &[Verdict::Turn, Verdict::Gap],
-        scene: Scene { nodes: 2, var: None, has_small: false, jobs: turning, act: look_on_long },
+        scene: Scene {
+            nodes: 2,
+            workers: 0,
+            var: None,
+            has_small: false,
+            jobs: turning,
+            act: look_on_long,
+        },
     },
     Mutant {
         name: "queue-unbounded",
         rule: "queues have neither limit nor rate",
         wanted: &[Verdict::Above, Verdict::Burst],
-        scene: Scene { nodes: 2, var: None, has_small: false, jobs: queueing, act: look_on },
+        scene: Scene {
+            nodes: 2,
+            workers: 0,
+            var: None,
+            has_small: false,
+            jobs: queueing,
+            act: look_on,
+        },
     },
     Mutant {
         name: "slots-unbounded",
         rule: "a node takes on whatever it executes",
         wanted: &[Verdict::Above],
-        scene: Scene { nodes: 2, var: None, has_small: true, jobs: by_hand, act: add_batch },
+        scene: Scene {
+            nodes: 2,
+            workers: 0,
+            var: None,
+            has_small: true,
+            jobs: by_hand,
+            act: add_batch,
+        },
     },
     Mutant {
         name: "order-forgotten",
         rule: "queues are taken from alike, runs by their due",
         wanted: &[Verdict::Rank],
-        scene: Scene { nodes: 2, var: None, has_small: true, jobs: by_hand, act: add_batch },
+        scene: Scene {
+            nodes: 2,
+            workers: 0,
+            var: None,
+            has_small: true,
+            jobs: by_hand,
+            act: add_batch,
+        },
     },
     Mutant {
         name: "former-begins",
@@ -139,6 +213,7 @@ const MUTANTS: &[Mutant] = &[
         wanted: &[Verdict::Wrong],
         scene: Scene {
             nodes: 1,
+            workers: 0,
             var: None,
             has_small: false,
             jobs: Vec::new,
@@ -149,13 +224,27 @@ const MUTANTS: &[Mutant] = &[
         name: "chain-forgotten",
         rule: "an end is not written down for the children of its job",
         wanted: &[Verdict::Missing],
-        scene: Scene { nodes: 1, var: None, has_small: false, jobs: chained, act: look_on_long },
+        scene: Scene {
+            nodes: 1,
+            workers: 0,
+            var: None,
+            has_small: false,
+            jobs: chained,
+            act: look_on_long,
+        },
     },
     Mutant {
         name: "parents-ignored",
         rule: "a child runs however its parents ended",
         wanted: &[Verdict::Early],
-        scene: Scene { nodes: 1, var: None, has_small: false, jobs: chained, act: look_on_long },
+        scene: Scene {
+            nodes: 1,
+            workers: 0,
+            var: None,
+            has_small: false,
+            jobs: chained,
+            act: look_on_long,
+        },
     },
 ];
 
@@ -168,6 +257,13 @@ fn reported_late(play: &mut Play<'_>) -> Result<(), Interrupted> {
     play.add(vec![once("growing", Act::Grow(6_000), 1_000)]);
     let Some(first) = play.await_begin(1)? else { return Ok(()) };
     play.freeze(&first.node, |play| play.await_begin(2).map(|_| ()))
+}
+
+/// A worker reports an end long after its run was given to another worker.
+fn reported_late_by_a_worker(play: &mut Play<'_>) -> Result<(), Interrupted> {
+    play.add(vec![pulled(once("growing", Act::Grow(6_000), 1_000))]);
+    let Some(first) = play.await_begin(1)? else { return Ok(()) };
+    play.freeze_worker(&first.node, |play| play.await_begin(2).map(|_| ()))
 }
 
 /// A node dies while it claims one run after the other; another node goes on.

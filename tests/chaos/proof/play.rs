@@ -18,6 +18,7 @@ use crate::evidence::{
     Attempt, Delay, Evidence, Harm, Hit, Inflicted, Micros, Recorded, SECOND, Timing, now,
 };
 use crate::stage::{Interrupted, Node, Stage};
+use crate::worker::Worker;
 use crate::world::adding;
 use crate::world::grounds::Grounds;
 use crate::world::http_store::HttpStore;
@@ -37,6 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(12);
 /// The nodes and jobs of a scene, and the actions in it.
 pub(crate) struct Scene {
     pub(crate) nodes: usize,
+    pub(crate) workers: usize,
     /// A variable in the environment of the last node.
     pub(crate) var: Option<(&'static str, &'static str)>,
     /// True if the last node is the small one.
@@ -66,6 +68,7 @@ impl Scene {
         let mut jobs = (self.jobs)();
         let set_at = now();
         let mut grounds = Grounds::plain(dir, store.address(), self.nodes);
+        (grounds.workers, grounds.lease) = (self.workers, TIMING.lease);
         if let (Some((name, value)), Some(last)) = (self.var, grounds.nodes.last_mut()) {
             last.vars.push((name.to_owned(), value.to_owned()));
         }
@@ -89,18 +92,20 @@ impl Scene {
                 }
                 let stopped = settle::stop_recurring(&stage, TIMING.lease)?;
                 let mut leftovers = settle::await_owed(&stage, PATIENCE)?;
+                let mut ended_badly = settle::stop_workers(&stage)?;
                 leftovers.extend(settle::leftovers(&stage, &usage)?);
                 let mut history = settle::read_history(&stage).map_err(Failure::Test)?;
                 settle::read_waits(&stage, &mut history);
                 let (crashes, left) = settle::stop_nodes(&stage)?;
                 leftovers.extend(left);
+                ended_badly.extend(crashes);
                 drop(ended);
                 Ok::<_, Failure>((
                     stopped,
                     history,
                     reader.join().unwrap(),
                     leftovers,
-                    crashes,
+                    ended_badly,
                     metronome.join().unwrap(),
                 ))
             })?;
@@ -126,6 +131,7 @@ impl Scene {
             nodes: stage.nodes().iter().map(|node| node.name.clone()).collect(),
             labelled: Vec::new(),
             small: stage.nodes().last().filter(|_| self.has_small).map(|node| node.name.clone()),
+            late_reports: stage.workers().iter().map(Worker::refused).sum(),
             leftovers,
             crashes,
         })
@@ -217,6 +223,23 @@ impl Play<'_> {
         let waited = until(self);
         self.named(node).daemon().signal_if_alive(Signal::CONT);
         self.note("F3", format!("SIGSTOP of the daemon of {node}"), node, from);
+        waited
+    }
+
+    /// Stops this worker, but not its keeper and its work, until `until` returns.
+    pub(crate) fn freeze_worker(
+        &mut self,
+        name: &str,
+        until: impl FnOnce(&Self) -> Result<(), Interrupted>,
+    ) -> Result<(), Interrupted> {
+        let Some(worker) = self.stage.workers().iter().find(|worker| worker.name == name) else {
+            return Ok(());
+        };
+        let from = now();
+        worker.signal_if_alive(Signal::STOP);
+        let waited = until(self);
+        worker.signal_if_alive(Signal::CONT);
+        self.note("FW", format!("SIGSTOP of {name} alone"), name, from);
         waited
     }
 

@@ -6,6 +6,7 @@ use crate::checker;
 use crate::checker::{Finding, Verdict};
 use crate::evidence::{Evidence, Excuse, Micros, Reach, span};
 use crate::faults::needs::NOT_MADE;
+use crate::worker::WORKER;
 
 /// The number of findings of one verdict that are shown in full; the rest are only counted.
 const SHOWN: usize = 5;
@@ -74,6 +75,12 @@ pub(crate) fn print(evidence: &Evidence, findings: &[Finding], begun: Micros) {
             checker::judged_in_order(evidence)
         );
     }
+    let of_workers = |node: &str| node.starts_with(WORKER);
+    println!(
+        "attempts of workers {}; ends that they reported too late, and that were refused {}",
+        evidence.attempts.iter().filter(|attempt| of_workers(&attempt.node)).count(),
+        evidence.late_reports
+    );
     let mut rows: BTreeMap<&str, usize> = BTreeMap::new();
     for fault in &evidence.faults {
         *rows.entry(&fault.row).or_default() += 1;

@@ -14,8 +14,8 @@ use crate::checker;
 use crate::evidence::{
     Delay, Evidence, Harm, Hit, Inflicted, Micros, Recorded, SECOND, Timing, now,
 };
-use crate::faults::Fault;
 use crate::stage::{Death, Interrupted, Stage};
+use crate::worker::Worker;
 use crate::world::chain::CHAIN;
 use crate::world::each_node;
 use crate::world::each_node::Nodes;
@@ -24,7 +24,7 @@ use crate::world::hands::{Hands, Spite};
 use crate::world::http_store::HttpStore;
 use crate::world::jobs::Job;
 use crate::world::keys;
-use crate::world::plan::{Plan, Wanted};
+use crate::world::plan::{Plan, Planned, Wanted};
 use crate::world::readding;
 use crate::world::readding::Readding;
 use crate::world::schedule::When;
@@ -121,6 +121,7 @@ impl Trial {
         let set_at = now();
         let mut grounds = Grounds::plain(dir, store.address(), self.nodes + 1);
         plan.faults.iter().for_each(|(_, fault)| fault.prepare(&mut grounds));
+        (grounds.workers, grounds.lease) = (plan.workers, TIMING.lease);
         let labelled = sharing::label(&mut grounds.nodes[..self.nodes]);
         grounds.nodes.last_mut().map(small::make);
         let stage = Stage::set(grounds, &plan.toml(dir), None, interrupted);
@@ -156,16 +157,23 @@ impl Trial {
             // Whatever happens in here, the other threads are told to end, because the scope waits
             // for them.
             let ended = Ended(&stage);
+            let of_workers = plan.worker_faults;
+            let workers = scope.spawn(|| conduct(&stage, of_workers, self.length));
             let log = conduct(&stage, plan.faults, self.length);
+            let of_workers = workers.join().unwrap();
             is_enough.store(true, Ordering::SeqCst);
             let (people, others) = (people.join().unwrap(), others.join().unwrap());
-            let (log, added, reported) = log?;
+            let (mut log, added, mut reported) = log?;
+            let (more, _, seen) = of_workers?;
+            log.extend(more);
+            reported.extend(seen);
             people?;
             others?;
             stage.pause(CALM)?;
             let chain_stopped = settle::stop_chain(&stage, &chain, TIMING.lease)?;
             let stopped = settle::stop_recurring(&stage, TIMING.lease)?;
             let mut leftovers = settle::await_owed(&stage, settle::OWED)?;
+            let mut ended_badly = settle::stop_workers(&stage)?;
             leftovers.extend(settle::leftovers(&stage, &usage)?);
             let mut history = settle::read_history(&stage).map_err(Failure::Test)?;
             settle::read_waits(&stage, &mut history);
@@ -174,6 +182,7 @@ impl Trial {
             leftovers.extend(watch.join().unwrap());
             let (crashes, left) = settle::stop_nodes(&stage)?;
             leftovers.extend(left);
+            ended_badly.extend(crashes);
             Ok::<_, Failure>((
                 log,
                 added,
@@ -181,7 +190,7 @@ impl Trial {
                 (chain_stopped, stopped),
                 history,
                 leftovers,
-                crashes,
+                ended_badly,
                 metronome.join().unwrap(),
             ))
         });
@@ -225,6 +234,7 @@ impl Trial {
             small: all.last().cloned(),
             nodes: all,
             labelled,
+            late_reports: stage.workers().iter().map(Worker::refused).sum(),
             leftovers,
             crashes,
         })
@@ -280,11 +290,7 @@ pub(crate) fn close_phases(jobs: &mut [Job], stopped: (Micros, Micros)) {
 type Conducted = (Vec<Inflicted>, Vec<Job>, Vec<Recorded>);
 
 /// Inflicts the faults one after the other and heals each, also when interrupted.
-fn conduct(
-    stage: &Stage,
-    faults: Vec<(Duration, Box<dyn Fault>)>,
-    length: Duration,
-) -> Result<Conducted, Failure> {
+fn conduct(stage: &Stage, faults: Vec<Planned>, length: Duration) -> Result<Conducted, Failure> {
     let (mut log, mut jobs, mut reported, end) =
         (Vec::new(), Vec::new(), Vec::new(), Instant::now() + length);
     for (calm, mut fault) in faults {

@@ -6,6 +6,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use crate::evidence::Micros;
 use crate::support::host::program::write_program;
 
 /// The environment of all nodes.
@@ -14,6 +15,10 @@ pub(crate) struct Grounds {
     /// The address of the store to which jobs write.
     pub(crate) store: SocketAddr,
     pub(crate) nodes: Vec<Footing>,
+    /// The number of workers.
+    pub(crate) workers: usize,
+    /// The lease of the workers.
+    pub(crate) lease: Micros,
 }
 
 /// The environment of one node.
@@ -32,7 +37,8 @@ pub(crate) struct Footing {
 
 impl Grounds {
     pub(crate) fn plain(dir: &Path, store: SocketAddr, nodes: usize) -> Self {
-        Self { dir: dir.to_owned(), store, nodes: (0..nodes).map(|_| Footing::default()).collect() }
+        let nodes = (0..nodes).map(|_| Footing::default()).collect();
+        Self { dir: dir.to_owned(), store, nodes, workers: 0, lease: 0 }
     }
 }
 

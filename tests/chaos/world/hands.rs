@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::adding::add;
 use super::jobs::{Job, burst, paced, poison, unique};
 use super::plan::toml_of;
+use super::pulled;
 use super::schedule::{Phase, When};
 use super::sharing::ORDER;
 use super::small;
@@ -82,6 +83,11 @@ impl<'a> Hands<'a> {
         let mut jobs = burst(&mut self.rng, self.bursts, count, now() + 3 * SECOND);
         jobs.extend(paced(self.bursts, 10, now() + 3 * SECOND));
         jobs.extend(small::batch(self.bursts, now() + 4 * SECOND));
+        if self.jobs.iter().any(|job| job.is_pulled) {
+            // The other choices of a seed do not depend on these jobs.
+            let mut rng = self.rng.clone();
+            jobs.extend(pulled::batch(&mut rng, self.bursts, 8, now() + 3 * SECOND));
+        }
         let mut alike = unique(self.bursts, 3, now() + 3 * SECOND);
         self.bursts += 1;
         self.add(jobs)?;

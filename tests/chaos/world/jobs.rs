@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::each_node;
 use super::each_node::Nodes;
+use super::pulled;
 use super::schedule::{Phase, When};
 use super::sharing;
 use super::sharing::{INVOICE, Sharing};
@@ -108,6 +109,8 @@ pub(crate) struct Job {
     /// True if it is in the queue `crowd`, which has few slots.
     pub(crate) is_in_crowd: bool,
     pub(crate) nodes: Nodes,
+    /// True if workers execute it.
+    pub(crate) is_pulled: bool,
     /// The things it shares with other jobs.
     pub(crate) sharing: Sharing,
     /// The most runs of a round of catching up; `None` for all.
@@ -141,6 +144,7 @@ impl Job {
             timeout: 60 * SECOND,
             is_in_crowd: false,
             nodes: Nodes::Any,
+            is_pulled: false,
             sharing: Sharing::default(),
             max_count: None,
             is_sure: true,
@@ -168,6 +172,13 @@ impl Job {
 
     /// Returns its program with arguments.
     pub(crate) fn command(&self, dir: &Path) -> Vec<String> {
+        let words = self.words();
+        let args: Vec<&str> = words.iter().map(String::as_str).collect();
+        script(dir, &args)
+    }
+
+    /// Returns the arguments of `job.bash` after the directory.
+    fn words(&self) -> Vec<String> {
         let (what, number) = match &self.act {
             Act::FailFirst(attempts) => ("fail-first", attempts.to_string()),
             Act::Flood(bytes) => ("flood", bytes.to_string()),
@@ -187,9 +198,7 @@ impl Job {
             (self.work / 1000).to_string(),
             self.version.map(|version| format!("{VERSION}{version}")),
         );
-        let args: Vec<&str> =
-            [what, &work, &number].into_iter().chain(version.as_deref()).collect();
-        script(dir, &args)
+        [what.to_owned(), work, number].into_iter().chain(version).collect()
     }
 
     /// Returns true if a failure with this code is tried again while retries are left.
@@ -223,6 +232,10 @@ impl Job {
             Act::Post(url) => {
                 writeln!(text, "http = {{ method = \"POST\", url = \"{url}\", body = \"{{}}\" }}")
                     .unwrap()
+            }
+            _ if self.is_pulled => {
+                let (handler, payload) = (pulled::HANDLER, self.words().join(" "));
+                writeln!(text, "handler = {handler:?}\npayload = {payload:?}").unwrap();
             }
             _ => writeln!(text, "command = {:?}", self.command(dir)).unwrap(),
         }
@@ -288,11 +301,19 @@ impl Job {
         let queue =
             if self.is_in_crowd { "crowd" } else { self.sharing.queue.unwrap_or("default") };
         let mut line = json!({
-            "name": self.name, "at": at, "queue": queue, "command": self.command(dir), "delivery": delivery, "timeout": "60s", "kill_grace": "1s",
-            "env": {"CHAOS": dir.display().to_string()},
+            "name": self.name, "at": at, "queue": queue, "delivery": delivery, "timeout": "60s",
         });
         let Sharing { unique, priority, requires, .. } = &self.sharing;
-        if let Some(line) = line.as_object_mut() {
+        let action = if self.is_pulled {
+            json!({"handler": pulled::HANDLER, "payload": self.words().join(" ")})
+        } else {
+            json!({
+                "command": self.command(dir), "kill_grace": "1s",
+                "env": {"CHAOS": dir.display().to_string()},
+            })
+        };
+        if let (Some(line), Value::Object(action)) = (line.as_object_mut(), action) {
+            line.extend(action);
             line.insert("priority".to_owned(), json!(priority));
             line.extend(unique.map(|key| ("unique".to_owned(), json!(key))));
             line.extend(requires.map(|label| ("requires".to_owned(), json!([label]))));
@@ -314,9 +335,10 @@ pub(crate) fn head(dir: &Path, lease: Micros) -> String {
     format!(
         "[daemon]\nlease = \"{}s\"\ntick = \"100ms\"\nshutdown_grace = \"3s\"\n\
          [defaults]\ntimeout = \"60s\"\nkill_grace = \"1s\"\ntz = \"UTC\"\nenv = {{ CHAOS = \"{}\" }}\n\
-         [queues.crowd]\nconcurrency = {CROWD_SLOTS}\n{}",
+         [queues.crowd]\nconcurrency = {CROWD_SLOTS}\n[queues.{}]\n{}",
         lease / SECOND,
         dir.display(),
+        pulled::QUEUE,
         sharing::head()
     )
 }
@@ -427,6 +449,7 @@ pub(crate) fn zoo(rng: &mut Rng, url: &str) -> Vec<Job> {
     jobs.extend(sharing::zoo(rng));
     // The faults of a seed do not depend on these jobs.
     jobs.extend(each_node::zoo(&mut rng.clone()));
+    jobs.extend(pulled::zoo(&mut rng.clone()));
     jobs
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod http_store;
 pub(crate) mod jobs;
 pub(crate) mod keys;
 pub(crate) mod plan;
+pub(crate) mod pulled;
 pub(crate) mod readding;
 pub(crate) mod schedule;
 pub(crate) mod sharing;

@@ -8,19 +8,26 @@ use fastrand::Rng;
 
 use super::chain;
 use super::jobs::{Job, head, zoo};
+use super::pulled::WORKERS;
 use crate::evidence::Micros;
-use crate::faults::{DECK, Draw, Fault, Reaches, needs};
+use crate::faults::{DECK, Draw, Fault, Reaches, WORKER_DECK, needs};
 use crate::proof::trial::TIMING;
 
 /// The time that the end of a trial takes besides its faults: owed runs are awaited, everything is
 /// stopped and read.
 pub(crate) const RESTORING: Duration = Duration::from_secs(25);
 
+/// A fault, with the calm before it.
+pub(crate) type Planned = (Duration, Box<dyn Fault>);
+
 /// A planned trial.
 pub(crate) struct Plan {
     pub(crate) jobs: Vec<Job>,
-    /// The faults, each with the calm before it.
-    pub(crate) faults: Vec<(Duration, Box<dyn Fault>)>,
+    pub(crate) faults: Vec<Planned>,
+    /// The faults of workers, which come at the same time.
+    pub(crate) worker_faults: Vec<Planned>,
+    /// The number of workers.
+    pub(crate) workers: usize,
     /// The random numbers for decisions during the trial.
     pub(crate) rng: Rng,
 }
@@ -51,18 +58,21 @@ impl Plan {
         if !wanted.jobs.is_empty() {
             jobs.retain(|job| wanted.jobs.iter().any(|name| job.name.starts_with(name.as_str())));
         }
-        let known: Vec<&str> = DECK.iter().map(|(name, _, _)| *name).collect();
+        let of_workers = WORKER_DECK.iter().map(|(name, _)| *name);
+        let known: Vec<&str> = DECK.iter().map(|(name, _, _)| *name).chain(of_workers).collect();
         if let Some(unknown) =
             wanted.faults.iter().find(|name| !known.contains(&name.as_str()) && *name != "none")
         {
             return Err(format!("no fault {unknown:?}; there are {}", known.join(", ")));
         }
+        let is_wanted = |name: &str| {
+            wanted.faults.is_empty() || wanted.faults.iter().any(|wanted| wanted == name)
+        };
         let deck = |(name, reaches, draw): &(&str, Reaches, Draw)| {
             if wanted.steady && *reaches == Reaches::Processes {
                 return None;
             }
-            (wanted.faults.is_empty() || wanted.faults.iter().any(|wanted| wanted == name))
-                .then_some(*draw)
+            is_wanted(name).then_some(*draw)
         };
         let is_possible = |(name, ..): &&(&str, Reaches, Draw)| {
             needs::missing(name).inspect(|why| println!("left out: {name}: {why}")).is_none()
@@ -73,25 +83,30 @@ impl Plan {
             .filter(is_possible)
             .filter_map(deck)
             .collect();
-        let faults = Self::schedule(&mut rng, &deck, wanted);
-        Ok(Self { jobs, faults, rng })
+        let faults = Self::schedule(&mut rng, &deck, (wanted.nodes, wanted.length));
+        let workers = if jobs.iter().any(|job| job.is_pulled) { WORKERS } else { 0 };
+        let is_hit = |(name, _): &&(&str, Draw)| workers > 0 && !wanted.steady && is_wanted(name);
+        let deck: Vec<Draw> = WORKER_DECK.iter().filter(is_hit).map(|(_, draw)| *draw).collect();
+        let mut of_workers = Rng::with_seed(wanted.seed ^ 2);
+        let worker_faults = Self::schedule(&mut of_workers, &deck, (workers, wanted.length));
+        Ok(Self { jobs, faults, worker_faults, workers, rng })
     }
 
-    /// Returns the faults until the time is used up, each after a calm.
+    /// Returns the faults of so many nodes or workers until the time is used up, each after a calm.
     /// The kinds come in a random order, which is drawn anew when all have been used.
     fn schedule(
         rng: &mut Rng,
         deck: &[Draw],
-        wanted: &Wanted<'_>,
-    ) -> Vec<(Duration, Box<dyn Fault>)> {
-        let (mut faults, mut left, mut hand) = (Vec::new(), wanted.length, Vec::new());
+        (targets, length): (usize, Duration),
+    ) -> Vec<Planned> {
+        let (mut faults, mut left, mut hand) = (Vec::new(), length, Vec::new());
         while !deck.is_empty() {
             if hand.is_empty() {
                 hand = deck.to_vec();
                 rng.shuffle(&mut hand);
             }
             let Some(draw) = hand.pop() else { break };
-            let fault = draw(rng, wanted.nodes);
+            let fault = draw(rng, targets);
             // Now and then the next fault comes before schedd can have recovered from the last.
             let calm = Duration::from_millis(if rng.u32(..3) == 0 {
                 rng.u64(0..500)

@@ -231,8 +231,8 @@ impl Drop for Schedd {
     }
 }
 
-/// Returns the `/proc` directories of a daemon's keepers.
-fn keepers_of(pid: u32) -> Vec<String> {
+/// Returns the `/proc` directories of the keepers of a daemon or a worker.
+pub(crate) fn keepers_of(pid: u32) -> Vec<String> {
     // A new keeper is the child of whichever thread started it.
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let children: String = threads

@@ -18,6 +18,8 @@ use schedd_core::domain::queue::queue_rules::Share;
 pub enum Mutant {
     /// `finish_run` accepts an end from any node.
     NoTokenCheck,
+    /// The report of a worker counts although another worker got the run meanwhile.
+    LateReports,
     /// A claim removes its runs from the due set in a separate call, a moment before they get a
     /// lease.
     ZremFirst,
@@ -52,8 +54,9 @@ pub enum Mutant {
 
 impl Mutant {
     /// All mutants, each with the word that selects the mutant in `SCHEDD_MUTANT`.
-    pub const ALL: [(&str, Self); 15] = [
+    pub const ALL: [(&str, Self); 16] = [
         ("no-token-check", Self::NoTokenCheck),
+        ("late-reports", Self::LateReports),
         ("zrem-first", Self::ZremFirst),
         ("no-start-mark", Self::NoStartMark),
         ("renew-never", Self::RenewNever),
@@ -147,7 +150,8 @@ impl Mutant {
                 "local may_run = rule == 'after_finished'",
                 "local may_run = true",
             )],
-            Self::ZremFirst
+            Self::LateReports
+            | Self::ZremFirst
             | Self::NoStartMark
             | Self::RenewNever
             | Self::ReaperTrustsClock

@@ -38,6 +38,7 @@ pub(crate) fn run() -> usize {
     super::wrong_self_test::judge(&mut expect);
     super::each_node_self_test::judge(&mut expect);
     super::chain_self_test::judge(&mut expect);
+    super::workers_self_test::judge(&mut expect);
     assert!(misjudged.is_empty(), "the checker misjudges\n{}", misjudged.join("\n"));
     count
 }
@@ -478,6 +479,7 @@ impl World {
             nodes: ["n1", "n2", "n3"].map(Into::into).into(),
             labelled: vec!["n1".into()],
             small: Some("n4".into()),
+            late_reports: 0,
             leftovers: Vec::new(),
             crashes: Vec::new(),
         };

@@ -78,6 +78,11 @@ impl WorkerReports {
             let Some(record) = record.ok().flatten().filter(is_of_caller) else { continue };
             let is_last = record.fence == Some(report.token.fence)
                 && record.claim_token.as_deref() == Some(report.token.ask.as_str());
+            #[cfg(feature = "mutants")]
+            let is_last = is_last
+                || schedd_store::server::mutants::is(
+                    schedd_store::server::mutants::Mutant::LateReports,
+                );
             let job_lane = definition.as_ref().map_or(&record.lane, |job| &job.record.lane);
             let claim = Claim::unanswered(&record, job_lane).filter(|_| is_last);
             let (Some(claim), Some(definition)) = (claim, definition) else {
