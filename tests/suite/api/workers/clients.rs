@@ -13,11 +13,11 @@ use super::{QUEUE, add, claim};
 use crate::api::{ApiScene, DEFINING, entry};
 use crate::support::wait::{LONG, until};
 
-const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-const DOCS_ADDRESS: &str = "http://127.0.0.1:7341";
+pub(super) const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+pub(super) const DOCS_ADDRESS: &str = "http://127.0.0.1:7341";
 
 /// Returns true if all these programs are there. Otherwise says that the test is skipped.
-fn has(programs: &[&str]) -> bool {
+pub(super) fn has(programs: &[&str]) -> bool {
     let is_missing = |program: &&&str| Command::new(program).arg("--version").output().is_err();
     let missing: Vec<_> = programs.iter().filter(is_missing).collect();
     if !missing.is_empty() {
@@ -82,7 +82,7 @@ fn docs_block(text: &str) -> String {
 }
 
 /// Waits for the end of the last run of a job. Returns the run.
-fn ended(scene: &ApiScene, job: &str) -> Value {
+pub(super) fn ended(scene: &ApiScene, job: &str) -> Value {
     until("the run has ended", LONG, || {
         let run = scene.get("viewer", &format!("/v1/runs/{job}@last")).json();
         ["succeeded", "failed"].iter().any(|state| run["state"] == *state).then_some(run)

@@ -2,6 +2,7 @@
 
 mod claiming;
 mod clients;
+mod migration;
 mod reporting;
 mod work_verb;
 
