@@ -17,7 +17,8 @@ const BURST: usize = 20_000;
 const BATCH: usize = 100;
 const SINGLES: usize = 500;
 const WAKES: usize = 30;
-const WAITING: usize = 900;
+/// The number of questions that wait at once, if this process and the node may open so many files.
+const WAITING: usize = 10_000;
 /// The time over which the commands of waiting workers are counted.
 const COUNTED: Duration = Duration::from_secs(10);
 
@@ -109,13 +110,32 @@ fn wakes(probe: &HttpProbe) {
     );
 }
 
+/// Returns the number of questions that can wait. A node lets two fifths of its files wait.
+fn most_waiting() -> usize {
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let places =
+        files.map_or(usize::MAX, |files| usize::try_from(files / 5 * 2).unwrap_or(usize::MAX));
+    places.saturating_sub(100).min(WAITING)
+}
+
+/// Waits until Redis gets few commands, for two minutes at most. Ended runs are tidied up for a while.
+fn await_calm(connection: &mut redis::Connection) {
+    for _ in 0..120 {
+        let commands = info(connection, "total_commands_processed:");
+        std::thread::sleep(Duration::from_secs(1));
+        if info(connection, "total_commands_processed:") - commands < 50 {
+            return;
+        }
+    }
+}
+
 /// Questions that wait and get nothing.
 fn waiting(redis: &TestRedis, probe: &HttpProbe, node: u32) {
     let mut connection = redis.connection();
     let mut rates = Vec::new();
     let before = usage(node).1;
     let mut open: Vec<TcpStream> = Vec::new();
-    for count in [0, WAITING] {
+    for count in [0, most_waiting()] {
         while open.len() < count {
             let body = question(&format!("wait{}", open.len()), 1, 55_000).to_string();
             let length = body.len().to_string();
@@ -125,7 +145,7 @@ fn waiting(redis: &TestRedis, probe: &HttpProbe, node: u32) {
             stream.write_all(format!("{head}\r\n{body}").as_bytes()).unwrap();
             open.push(stream);
         }
-        std::thread::sleep(Duration::from_secs(2));
+        await_calm(&mut connection);
         let commands = info(&mut connection, "total_commands_processed:");
         std::thread::sleep(COUNTED);
         let spent = info(&mut connection, "total_commands_processed:") - commands;
