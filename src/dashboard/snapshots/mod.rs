@@ -145,9 +145,9 @@ impl Snapshots {
         let made_at = Instant::now();
         let page = make(now).await?;
         place.set_share(request.kind, made_at.elapsed());
-        let made = Arc::new(PageSnapshot::new(page, made_at, changes, own_changes));
-        *snapshot = Some(made.clone());
-        Ok(made)
+        let fresh = Arc::new(PageSnapshot::new(page, made_at, changes, own_changes));
+        *snapshot = Some(fresh.clone());
+        Ok(fresh)
     }
 
     /// Notes that somebody has changed something by this API, and will look at the result.
