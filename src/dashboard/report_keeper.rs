@@ -20,7 +20,7 @@ const WAIT: Duration = Duration::from_millis(50);
 /// The age at which a report is old, whatever its check took.
 const LEAST_AGE: Duration = Duration::from_secs(10);
 /// The age at which a report is old, as a multiple of the duration of its check.
-const REST: u32 = 20;
+const REST: u32 = 4;
 
 /// A report, or why there is none.
 #[derive(Debug)]
@@ -143,6 +143,6 @@ mod tests {
             kept.is_old(began + took + Duration::from_secs(age))
         };
         assert!(!is_old(0, 9) && is_old(0, 11));
-        assert!(!is_old(30, 599) && is_old(30, 601));
+        assert!(!is_old(30, 119) && is_old(30, 121));
     }
 }
