@@ -27,10 +27,9 @@
 //! # The life of a run
 //!
 //! 1. Planned: [`schedd::engine::planning`] computes a job's first due time. `apply_job.lua` puts
-//!    the run
-//!    `job@due_ms` into the due set of its lane (a queue, a priority and the required labels). If
-//!    the job has a unique key, the same script decides which job has the key. The script that
-//!    claims or skips a run also plans the next run of its job.
+//!    the run `job@due_ms` into the due set of its lane (a queue, a priority and the required
+//!    labels). If the job has a unique key, the same script decides which job has the key. The
+//!    script that claims or skips a run also plans the next run of its job.
 //! 2. Polled: the ticker of each node asks `list_due.lua` for the runs that are ready by Redis'
 //!    clock in the lanes of this node. Then the ticker sleeps until the next ready time.
 //!    `engine::dispatch::dispatcher` decides which ready runs to claim, and in which order.
@@ -42,10 +41,9 @@
 //!    pause), the run stays in its lane. A poll returns no runs of such a queue. The end of a run
 //!    wakes the nodes, because a place in the queue is free again.
 //! 5. Executed: the runner gives the run to [`schedd::attempts::Execute`]. If the job has a
-//!    `done_check`,
-//!    this check runs first (`engine::execution::done_check`). The lease keeper renews the lease.
-//!    The node counts the lease from the moment before it sends the renewal, and uses only nine
-//!    tenths of it. So the job is stopped before another node may take over the run.
+//!    `done_check`, this check runs first (`engine::execution::done_check`). The lease keeper
+//!    renews the lease. The node counts the lease from the moment before it sends the renewal, and
+//!    uses only nine tenths of it. So the job is stopped before another node may take over the run.
 //! 6. Finished: `finish_run.lua` writes the end of the run if the fence is still that of the run,
 //!    or plans a retry. A node that lost the lease can change nothing.
 //! 7. Recovered: a reaper on each node watches leases by the node's own clock. If a lease stays
@@ -90,18 +88,19 @@
 //! A job with a `handler` has a lane that no node serves. A worker asks a node for runs over HTTP
 //! ([`api`]). `engine::workers` polls these lanes for all waiting workers together, and claims runs
 //! by the scripts of steps 4 to 7. The holder of such a run is the worker, and no node remembers
-//! the
-//! run. So a worker may report to any node, and the reaper of any node takes back the runs of a
-//! dead
-//! worker.
+//! the run. So a worker may report to any node, and the reaper of any node takes back the runs of a
+//! dead worker.
+//!
+//! A [`schedd::Worker`] within a program is a node of its own, which serves only the lanes of its
+//! handlers. It takes the path of all other runs, and its handlers take the place of the executor.
+//! For other nodes its record names no queue, and the worker as one that asks.
 //!
 //! # Chains
 //!
 //! A job with parents (`after`) has no planned run. The script that ends a run writes an entry for
 //! each child of its job into `chain_ends`. The `engine::chains::chain_planter` of any node gives
 //! each entry to its child with `plant_child.lua`, which plans the child's run when all parents
-//! have
-//! ended. A child's run has the due time of the root, the job at the top of the chain.
+//! have ended. A child's run has the due time of the root, the job at the top of the chain.
 //!
 //! An occurrence has the rules and parents of the time at which it began: the first end of the
 //! root's run. Each end carries this time. So a job keeps its former texts of parents
@@ -110,8 +109,8 @@
 //! # The gates of a run
 //!
 //! A gate ([`schedd_core::domain::queue::gate`]) is a concurrency key, a group, or a job that must
-//! not run at
-//! the same time. `claim_runs.lua` checks the gates of a run in a fixed order, after all other
+//! not run at the same time. `claim_runs.lua` checks the gates of a run in a fixed order, after all
+//! other
 //! checks. A run that finds a gate without a free place leaves its lane and waits at this gate
 //! (`gate_waiters:G`). The run keeps the places (`gate_holders:G`) that it already got at earlier
 //! gates.
@@ -125,15 +124,13 @@
 //! Waiters are also stored by lane (`gate_waiter_lanes:G` has the first waiter of each lane). So
 //! all waiters of a lane that no node serves are skipped at once. The gatekeeper asks
 //! [`schedd_store::Takers`] which lanes no node serves. The field `places` in the record of a run
-//! names
-//! its gates, because a script must know all its keys before it writes.
+//! names its gates, because a script must know all its keys before it writes.
 //!
 //! # When data is lost
 //!
 //! Each poll returns the epoch and the highest fence. If these differ from the values that this
 //! node knows, the module `loss` of [`schedd::engine`] finds out what happened. It then begins a
-//! new epoch
-//! (`begin_epoch.lua`), and restores the ends of runs from the journal of its node
+//! new epoch (`begin_epoch.lua`), and restores the ends of runs from the journal of its node
 //! (`restore_run.lua`). A node that was executing a lost run gives the run back (`return_run.lua`).
 //! Meanwhile no run is ready.
 //!

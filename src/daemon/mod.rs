@@ -224,6 +224,7 @@ async fn serve(
         shutdown_grace: config.daemon.shutdown_grace,
         output,
         serving: chosen,
+        worker: None,
         no_cgroups: cgroups.lacks(),
     };
     let engine = Engine::start(

@@ -162,6 +162,7 @@ fn outcome(report: RunReport, reason: Option<StopReason>, attempt: &Attempt) -> 
         left_processes: report.left_processes,
         not_enforced: None,
         retry_after: None,
+        asked: None,
         next: None,
         resources: report.resources,
     }

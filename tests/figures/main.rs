@@ -9,6 +9,7 @@
 mod api;
 mod bounds;
 mod claims;
+mod handlers;
 #[path = "../suite/api/http_probe.rs"]
 #[allow(dead_code, reason = "the suite's client, of which figures need a part")]
 mod http_probe;
@@ -45,7 +46,7 @@ fn main() {
         return peers::peers(rest);
     }
     let asked: Vec<String> = words.into_iter().filter(|word| !word.starts_with('-')).collect();
-    let figures: [(&str, fn()); 14] = [
+    let figures: [(&str, fn()); 15] = [
         ("lateness", lateness),
         ("add", add),
         ("idle", idle),
@@ -59,6 +60,7 @@ fn main() {
         ("next", next::next),
         ("api", api::api),
         ("workers", workers::workers),
+        ("handlers", handlers::handlers),
         ("limits", limits::limits),
     ];
     for (name, figure) in figures {

@@ -19,6 +19,8 @@ mod recovery;
 mod runs;
 mod script_times;
 pub mod server;
+#[cfg(feature = "testing")]
+mod test_clock;
 
 pub use api_marks::MarkSuccessor;
 pub use chains::chain_ends::{ChainEndRecord, ChildReply};
@@ -89,6 +91,8 @@ pub use server::address::{Address, AddressError, Eviction, Reread};
 pub use server::preflight::Findings;
 pub use server::redis_keys::{DEFAULT_NAMESPACE, Keys};
 pub use server::store_error::StoreError;
+#[cfg(feature = "testing")]
+pub use test_clock::TestClock;
 
 use std::fmt;
 use std::sync::Arc;
@@ -109,6 +113,9 @@ pub struct Store {
     renewals: RedisLink,
     /// The fixed time that scripts use; None means the time of Redis.
     fixed_now: Option<UnixMillis>,
+    /// The clock that tests of programs advance; None means the time of Redis.
+    #[cfg(feature = "testing")]
+    test_clock: Option<TestClock>,
     /// The author of changes, such as `user@host`; empty if unknown.
     by: Arc<str>,
 }
@@ -125,7 +132,15 @@ impl Store {
     /// connects. Fails if no Redis client can be made for the address.
     pub fn new(address: &Address, keys: Keys) -> Result<Self, StoreError> {
         let link = RedisLink::new(address)?;
-        Ok(Self { keys, renewals: link.for_one_call()?, link, fixed_now: None, by: Arc::from("") })
+        Ok(Self {
+            keys,
+            renewals: link.for_one_call()?,
+            link,
+            fixed_now: None,
+            #[cfg(feature = "testing")]
+            test_clock: None,
+            by: Arc::from(""),
+        })
     }
 
     /// Returns a store with a connection of its own, on which long reads delay no other call. Fails
@@ -144,6 +159,23 @@ impl Store {
     #[must_use]
     pub fn at(&self, now: UnixMillis) -> Self {
         Self { fixed_now: Some(now), ..self.clone() }
+    }
+
+    /// Returns a store whose scripts use the time of `clock`.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn by_clock(&self, clock: &TestClock) -> Self {
+        Self { test_clock: Some(clock.clone()), ..self.clone() }
+    }
+
+    /// Returns the time that scripts use instead of the time of Redis. Returns `None` if they use
+    /// the time of Redis.
+    fn chosen_now(&self) -> Option<UnixMillis> {
+        #[cfg(feature = "testing")]
+        if let Some(clock) = &self.test_clock {
+            return Some(clock.now());
+        }
+        self.fixed_now
     }
 
     /// Returns a store that records `by` as the author of each change of a job, such as `user@host`
@@ -191,7 +223,7 @@ impl Store {
 
     /// Returns the time of Redis, or the fixed time of [`Store::at`].
     pub async fn now(&self) -> Result<UnixMillis, StoreError> {
-        if let Some(now) = self.fixed_now {
+        if let Some(now) = self.chosen_now() {
             return Ok(now);
         }
         let mut pipeline = redis::pipe();
@@ -232,7 +264,7 @@ impl Store {
         if !call.takes_now() {
             return call;
         }
-        let now = self.fixed_now.map_or_else(String::new, |now| now.as_i64().to_string());
+        let now = self.chosen_now().map_or_else(String::new, |now| now.as_i64().to_string());
         call.arg("now", now)
     }
 }

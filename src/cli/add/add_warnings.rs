@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::added_job::Added;
+use super::added_job::AddResult;
 use super::instant::past_without_run;
 use crate::cli::failure::CliFailure;
 use crate::cli::render::Console;
@@ -107,7 +107,7 @@ fn is_missing(path: &Path) -> bool {
 
 /// Returns a warning if the job was created with a schedule that has no future time. Manual jobs,
 /// `@reboot` jobs and jobs with `in` get no warning.
-pub(super) fn timeless(job: &NamedJob, (name, result, next_due): &Added) -> Option<String> {
+pub(super) fn timeless(job: &NamedJob, (name, result, next_due): &AddResult) -> Option<String> {
     let schedule = &job.spec.schedule;
     let has_none_by_nature =
         matches!(schedule, Schedule::Manual | Schedule::After(_)) || schedule.is_at_boot();
@@ -171,7 +171,7 @@ impl LineDoubts {
     pub(super) fn warn(
         &mut self,
         line: usize,
-        (job, added): (&NamedJob, &Added),
+        (job, added): (&NamedJob, &AddResult),
         (now, host_zone): (UnixMillis, &Zone),
         console: &mut Console,
     ) {

@@ -6,17 +6,13 @@ use crate::cli::failure::CliFailure;
 use schedd::engine::planning::planting::Request;
 use schedd_core::config::NamedJob;
 use schedd_core::domain::job::unique_rule::Second;
-use schedd_schedule::names::{IdError, JobName};
+use schedd_schedule::names::JobName;
 use schedd_schedule::time::unix_millis::UnixMillis;
 use schedd_store::{Existing, SourceKind, Store};
 
-/// The maximum number of random names tried for one job. The first name is almost always free.
-pub(super) const DRAWS: usize = 8;
-const NAME_LETTERS: usize = 10;
-
 /// An added job: its name, the outcome (`created`, `updated`, `unchanged` or `exists`) and the due
 /// time of its planned run. The due time is `None` if no run is planned.
-pub(super) type Added = (JobName, &'static str, Option<UnixMillis>);
+pub(super) type AddResult = (JobName, &'static str, Option<UnixMillis>);
 
 /// Returns the result of an add for the existing job `name`: the outcome `result`, such as
 /// `exists`, and the due time of the job's planned run.
@@ -24,7 +20,7 @@ pub(super) async fn pending(
     store: &Store,
     name: JobName,
     result: &'static str,
-) -> Result<Added, CliFailure> {
+) -> Result<AddResult, CliFailure> {
     let next = store.read_job(&name).await?.and_then(|job| job.pending).map(|run| run.due());
     Ok((name, result, next))
 }
@@ -48,12 +44,4 @@ pub(super) fn request(name: JobName, job: &NamedJob, existing: Existing) -> Requ
         existing,
         seen: None,
     }
-}
-
-/// Returns a random name for a job without a name: `job-` and ten letters or digits.
-pub(super) fn draw_name() -> Result<JobName, IdError> {
-    let letters: String = std::iter::repeat_with(|| fastrand::alphanumeric().to_ascii_lowercase())
-        .take(NAME_LETTERS)
-        .collect();
-    format!("job-{letters}").parse()
 }

@@ -12,10 +12,10 @@ use super::AddArgs;
 use super::flags::key_flag::FoldFlag;
 use crate::cli::failure::CliFailure;
 use crate::cli::render::{Console, Relative, rfc3339, shown, span};
+use schedd::adding::fixed_times;
 use schedd_core::config::NamedJob;
 use schedd_core::domain::job::job_spec::JobSpec;
 use schedd_schedule::lateness::{Decision, Due, judge};
-use schedd_schedule::schedule_form::Schedule;
 use schedd_schedule::time::human_time::{Instant, parse_instant};
 use schedd_schedule::time::unix_millis::UnixMillis;
 use schedd_schedule::time::zone::Zone;
@@ -208,20 +208,6 @@ pub(super) fn report_instants(
         }
     }
     Ok(owed)
-}
-
-/// Returns the fixed times of a job; none for a job with another schedule.
-fn fixed_times(spec: &JobSpec) -> &[UnixMillis] {
-    match &spec.schedule {
-        Schedule::At(at) => std::slice::from_ref(at),
-        Schedule::Instants(times) => times,
-        _ => &[],
-    }
-}
-
-/// Returns the first fixed time of a job that is past at `now`.
-pub(super) fn past_time(spec: &JobSpec, now: UnixMillis) -> Option<UnixMillis> {
-    fixed_times(spec).iter().copied().find(|at| *at < now)
 }
 
 /// Returns the past times for which a job that is added at `now` gets no run, with the reasons, as

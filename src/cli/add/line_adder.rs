@@ -4,24 +4,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::added_job::{Added, DRAWS, draw_name, is_dropped, pending, request};
-use super::instant::past_time;
+use super::added_job::{AddResult, is_dropped, pending, request};
 use super::key_conflict::key_taken;
 use super::line_reader::Batch;
 use super::name_conflict;
-use super::unknown_pools::Pools;
 use crate::cli::failure::CliFailure;
-use crate::cli::render::span;
+use schedd::adding::{AddPools, DRAWS, draw_name, past_problem};
 use schedd::engine::planning::instances;
 use schedd::engine::planning::planting::{Applied, PlantingError, Request};
-use schedd_core::config::{NamedJob, Problem};
+use schedd_core::config::NamedJob;
 use schedd_schedule::names::{IdError, JobName};
 use schedd_schedule::time::unix_millis::UnixMillis;
 use schedd_schedule::time::zone::Zone;
 use schedd_store::{Existing, Store};
 
 /// The results by line number: an added job with its definition, or the reason for a refusal.
-pub(super) type AddedLines = BTreeMap<usize, Result<(Added, NamedJob), CliFailure>>;
+pub(super) type AddedLines = BTreeMap<usize, Result<(AddResult, NamedJob), CliFailure>>;
 
 /// Adds the jobs of batches to Redis.
 pub(super) struct LineAdder {
@@ -34,7 +32,7 @@ pub(super) struct LineAdder {
     pub(super) allows_past: bool,
     /// Redis' time, and the instant at which Redis reported that time.
     pub(super) asked: (UnixMillis, Instant),
-    pub(super) pools: Pools,
+    pub(super) pools: AddPools,
     pub(super) host_zone: Zone,
 }
 
@@ -86,12 +84,8 @@ impl LineAdder {
     /// Returns the reason why `job` cannot be added, as far as it is known without a request to Redis.
     fn refusal(&self, job: &NamedJob) -> Option<CliFailure> {
         let now = self.asked.0.saturating_add(self.asked.1.elapsed());
-        if let Some(at) = past_time(&job.spec, now).filter(|_| !self.allows_past) {
-            let ago = span(now.since(at));
-            let message = format!(
-                "found {at}, which is {ago} ago, wanted a future time, or allow_past to run the job at once"
-            );
-            return Some(CliFailure::Keys(vec![Problem::new("at", None, message)]));
+        if let Some(problem) = past_problem(&job.spec, now).filter(|_| !self.allows_past) {
+            return Some(CliFailure::Keys(vec![problem]));
         }
         self.pools.unknown_to(job).map(CliFailure::Invalid)
     }
@@ -132,7 +126,7 @@ impl LineAdder {
         name: JobName,
         job: &NamedJob,
         answer: Result<Applied, PlantingError>,
-    ) -> Result<Result<Added, CliFailure>, CliFailure> {
+    ) -> Result<Result<AddResult, CliFailure>, CliFailure> {
         Ok(match answer {
             Ok(Applied::Created(next)) => Ok((name, "created", next)),
             Ok(Applied::Updated(next @ Some(_))) => Ok((name, "updated", next)),

@@ -17,19 +17,18 @@ mod name_conflict;
 mod progress_bar;
 mod stdin_lines;
 mod stored_doubts;
-mod unknown_pools;
 
 use serde_json::json;
 
 pub(crate) use add_flags::AddArgs;
 use add_warnings::{Host, timeless};
-use added_job::{Added, DRAWS, draw_name, is_dropped, pending, request};
+use added_job::{AddResult, is_dropped, pending, request};
 pub(crate) use clock_skew::own_now;
 pub(crate) use flags::key_flag::ProcessorsError;
 use instant::{bounds_of, instants_of};
 use key_conflict::key_taken;
+use schedd::adding::{AddPools, DRAWS, draw_name};
 pub(crate) use stdin_lines::{JobLines, ResultForm, add_from};
-use unknown_pools::Pools;
 
 use super::connect::connect;
 use super::failure::CliFailure;
@@ -87,7 +86,7 @@ pub(crate) async fn add(
     let job = from_flags::job_of_flags(args, &at, &bounds, &host_zone)?;
     let owed = instant::report_instants(args, &instants, &job, now, &zone, console)?;
     instant::report_bounds(&bounds, now, &zone, console);
-    if let Some(why) = Pools::read(&store).await?.unknown_to(&job) {
+    if let Some(why) = AddPools::read(&store).await?.unknown_to(&job) {
         return Err(CliFailure::Invalid(why));
     }
     for doubt in Host::default().lacks(&job, console).iter().chain(&job.warnings) {
@@ -188,7 +187,7 @@ async fn apply(
     job: &NamedJob,
     seen: Option<Rev>,
     host_zone: &Zone,
-) -> Result<Added, CliFailure> {
+) -> Result<AddResult, CliFailure> {
     for _ in 0..DRAWS {
         let is_drawn = job.name.is_none();
         let name = match &job.name {
@@ -228,7 +227,7 @@ async fn apply(
 /// add did not change an existing job.
 async fn paused_since(
     store: &Store,
-    (name, result, _): &Added,
+    (name, result, _): &AddResult,
 ) -> Result<Option<UnixMillis>, CliFailure> {
     Ok(if *result == "updated" {
         store.read_job(name).await?.and_then(|job| job.paused_at)

@@ -16,18 +16,18 @@ use tokio::task::JoinHandle;
 
 use super::add_flags::AddArgs;
 use super::add_warnings::LineDoubts;
-use super::added_job::Added;
+use super::added_job::AddResult;
 use super::clock_skew;
 use super::line_adder::{AddedLines, LineAdder};
 use super::line_reader::{BATCH, Batch, read_batches};
 use super::progress_bar::AddProgress;
 use super::stored_doubts::stored_doubts;
-use super::unknown_pools::Pools;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::render::{Console, JsonArray, rfc3339};
 use crate::cli::state::node_presence::warn_if_none_runs;
+use schedd::adding::AddPools;
 use schedd_core::config::NamedJob;
 use schedd_schedule::names::RunId;
 use schedd_schedule::time::unix_millis::UnixMillis;
@@ -91,8 +91,8 @@ pub(crate) async fn add_from(
     host_zone: Zone,
     console: &mut Console,
 ) -> Result<u8, CliFailure> {
-    let (pools, (now, mut skew)) =
-        tokio::try_join!(Pools::read(&store), clock_skew::ask_time(&store))?;
+    let pools = async { AddPools::read(&store).await.map_err(CliFailure::from) };
+    let (pools, (now, mut skew)) = tokio::try_join!(pools, clock_skew::ask_time(&store))?;
     let (sender, mut batches) = mpsc::channel(AHEAD);
     let zone = host_zone.clone();
     // The thread is not joined, because it may wait for input forever. It ends with the process.
@@ -300,7 +300,7 @@ fn zone_of_line(job: &NamedJob, host_zone: &Zone) -> Zone {
 }
 
 /// Returns the JSON for one added job of `add --stdin`.
-fn line_json(line: usize, added: &Added, next_due: Option<&str>) -> Value {
+fn line_json(line: usize, added: &AddResult, next_due: Option<&str>) -> Value {
     let (name, result, due) = added;
     let run = due.map(|due| RunId::regular(name.clone(), due).to_string());
     json!({"line": line, "name": name.as_str(), "next_due": next_due, "run_id": run, "result": result})

@@ -242,6 +242,7 @@ async fn start(settings: &NodeBuilder, state_home: &Path) -> Engine {
         shutdown_grace: config.daemon.shutdown_grace,
         output: OutputBounds { head: config.output.head, tail: config.output.tail },
         serving: settings.serving.clone(),
+        worker: None,
         no_cgroups: None,
     };
     let executor = Arc::new(settings.script.clone());

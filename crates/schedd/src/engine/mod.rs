@@ -46,7 +46,7 @@ pub use node::Engine;
 pub use notification::notice_payload::said_now;
 pub use planning::wanted_file::Removal;
 pub use recovery::journal::Journal;
-pub use settings::{EngineSettings, HostFacts, ServingChoice};
+pub use settings::{EngineSettings, HostFacts, ServingChoice, WorkerServing};
 pub use status::node_counters::{NodeCounts, QueueCounts};
 pub use status::node_figures::NodeFigures;
 pub use status::node_status::{NodeStatus, StatusView};

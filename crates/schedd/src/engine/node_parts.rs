@@ -77,11 +77,15 @@ impl NodeParts {
         let node = Arc::new(NodeContext::new(store, settings));
         let slots = Slots::new(node.wakeups.ticker.clone());
         node.counters.declare([&QueueName::default_queue()]);
-        slots.set_host(QueueName::of_host(&node.settings.host.host));
-        slots.set_serving(
-            node.settings.serving.over(&Serving::default(), &node.settings.node),
-            None,
-        );
+        if let Some(worker) = &node.settings.worker {
+            slots.set_worker(worker);
+        } else {
+            slots.set_host(QueueName::of_host(&node.settings.host.host));
+            slots.set_serving(
+                node.settings.serving.over(&Serving::default(), &node.settings.node),
+                None,
+            );
+        }
         Self {
             node,
             slots,
@@ -227,6 +231,10 @@ impl NodeParts {
             Arc::new(JobCatalog { node: node(), loss_watch }),
             job_catalog::run,
         );
+        if self.node.settings.worker.is_some() {
+            // Jobs of a file, of a boot and of each node are those of daemons.
+            return;
+        }
         let planner = BootPlanner {
             node: node(),
             slots: self.slots.clone(),

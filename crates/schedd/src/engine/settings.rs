@@ -1,14 +1,15 @@
 //! The settings of a node: its identity, its intervals, and the choices made by flags and
 //! environment.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use schedd_core::domain::queue::lane_serving::Serving;
+use schedd_core::domain::queue::lane::{Lane, Priority};
+use schedd_core::domain::queue::lane_serving::{HandlerChoice, Serving};
 use schedd_core::domain::run::excerpt::OutputBounds;
 use schedd_core::host::boot_clock::BootInstant;
-use schedd_schedule::names::{Label, NodeName, QueueName};
+use schedd_schedule::names::{HandlerName, Label, NodeName, QueueName};
 use schedd_schedule::time::unix_millis::UnixMillis;
 
 /// The settings of a node that do not change until the node stops.
@@ -36,6 +37,8 @@ pub struct EngineSettings {
     /// The queues and labels that flags or the environment set. They take precedence over the jobs
     /// file.
     pub serving: ServingChoice,
+    /// The queues and handlers of a worker within a program. `None` for a daemon.
+    pub worker: Option<WorkerServing>,
     /// The reason why runs have no cgroups, or why their cgroups do not enforce all limits. `None`
     /// if each run has a cgroup with all limits.
     pub no_cgroups: Option<String>,
@@ -68,6 +71,42 @@ impl ServingChoice {
         labels.insert(Label::of_node(node));
         let queues = self.queues.clone().or_else(|| file.queues.clone());
         Serving { queues, labels, handlers: None }
+    }
+}
+
+/// The queues that a worker within a program serves, with the slots of each, and its handlers. It
+/// executes no other runs.
+#[derive(Debug, Clone)]
+pub struct WorkerServing {
+    /// The most runs of each queue at once.
+    pub slots: BTreeMap<QueueName, u32>,
+    /// The handlers of the program.
+    pub handlers: BTreeSet<HandlerName>,
+}
+
+impl WorkerServing {
+    /// Returns the lanes that the worker serves.
+    pub fn serving(&self) -> Serving {
+        Serving {
+            queues: Some(self.slots.keys().cloned().collect()),
+            labels: BTreeSet::new(),
+            handlers: Some(HandlerChoice::Only(self.handlers.clone())),
+        }
+    }
+
+    /// Returns the queues that the node of the worker serves for runs without a handler: none.
+    pub fn of_node() -> Serving {
+        Serving { queues: Some(BTreeSet::new()), ..Serving::default() }
+    }
+
+    /// Returns the lanes of the worker's handlers without a priority or labels. They are polled
+    /// before Redis lists them, so that the first run of a handler starts at once.
+    pub(crate) fn first_lanes(&self) -> BTreeSet<Lane> {
+        let of_queue = |queue: &QueueName| {
+            let lane = Lane::new(queue.clone(), Priority::default(), BTreeSet::new());
+            self.handlers.iter().map(move |name| lane.clone().for_handler(Some(name.clone())))
+        };
+        self.slots.keys().flat_map(of_queue).collect()
     }
 }
 

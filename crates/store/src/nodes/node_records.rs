@@ -168,6 +168,8 @@ pub struct NodeRecord {
 pub const FULL: &str = "running";
 /// The stored word for a worker that takes runs of any handler.
 const ANY: &str = "*";
+/// The stored text for a node that serves no queue itself: the node of a worker within a program.
+const NO_QUEUES: &str = "-";
 /// The stored value of `has_cgroups` for a node with a cgroup for each run. A node without such
 /// cgroups has the value `NO_CGROUPS`.
 const OWN: &str = "own";
@@ -251,14 +253,7 @@ impl Store {
                 "clock_offset_ms",
                 facts.clock_offset_ms.map_or_else(String::new, |ms| ms.to_string()),
             ),
-            (
-                "queues",
-                facts
-                    .serving
-                    .queues
-                    .as_ref()
-                    .map_or_else(String::new, |all| joined(all.iter().map(QueueName::as_str))),
-            ),
+            ("queues", facts.serving.queues.as_ref().map_or_else(String::new, queues_text)),
             ("labels", joined(facts.serving.labels.iter().map(Label::as_str))),
             ("workers", workers_text(&facts.workers)),
             ("limits", facts.limits.as_ref().map_or_else(String::new, listed)),
@@ -366,8 +361,9 @@ impl Store {
                 clock_offset_ms: text("clock_offset_ms").parse().ok(),
                 serving: Serving {
                     // A node of an older version reports no queues and serves all.
-                    queues: Some(names(&text("queues")))
-                        .filter(|queues: &BTreeSet<_>| !queues.is_empty()),
+                    queues: Some(names(&text("queues"))).filter(|queues: &BTreeSet<_>| {
+                        !queues.is_empty() || text("queues") == NO_QUEUES
+                    }),
                     labels: names(&text("labels")),
                     handlers: None,
                 },
@@ -403,6 +399,13 @@ impl Store {
         };
         Ok(flat.chunks_exact(2).filter_map(read).collect())
     }
+}
+
+fn queues_text(queues: &BTreeSet<QueueName>) -> String {
+    if queues.is_empty() {
+        return NO_QUEUES.to_owned();
+    }
+    joined(queues.iter().map(QueueName::as_str))
 }
 
 fn joined<'n>(names: impl Iterator<Item = &'n str>) -> String {

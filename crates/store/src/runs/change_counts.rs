@@ -189,6 +189,7 @@ impl Store {
             && bytes(fence) == trace.fence.as_bytes()
             && ChangeCounts::read(counts).as_ref() == Some(&trace.counts);
         let (now, past_now) = time_of(seconds.saturating_mul(1_000_000).saturating_add(micros))?;
+        let now = self.chosen_now().unwrap_or(now);
         Ok(Some(ShortPoll { now, past_now, is_unchanged }))
     }
 }

@@ -25,7 +25,7 @@ impl Store {
         pipeline.cmd("ZRANGE").arg(self.keys.history()).arg(-1).arg(-1).arg("WITHSCORES");
         let mut answers = self.link.query(&mut pipeline).await?;
         let marks = answers.split_off(answers.len().min(1));
-        let now = self.fixed_now.map_or_else(|| time_of_answer(answers.first()), Ok)?;
+        let now = self.chosen_now().map_or_else(|| time_of_answer(answers.first()), Ok)?;
         Ok((now, ViewMark(marks)))
     }
 }

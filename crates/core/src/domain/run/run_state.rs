@@ -114,11 +114,24 @@ pub struct AttemptOutcome {
     /// The minimum wait before a retry, by the header field `Retry-After` of the answer. At most
     /// 24 h.
     pub retry_after: Option<Duration>,
+    /// The choice of a handler or a worker about the next attempt. `None` leaves it to the job's rules.
+    pub asked: Option<AskedNext>,
     /// The text by which the attempt sets the time of the job's next run: a time or a duration. The
     /// error is the reason why the text is not understood.
     pub next: Option<Result<String, String>>,
     /// The resources that the processes of the attempt used. `None` for a request.
     pub resources: Option<ResourceUse>,
+}
+
+/// The choice of a handler or a worker about the next attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AskedNext {
+    /// No further attempt, because none can succeed.
+    NoRetry,
+    /// The next attempt starts after this wait, if the job's rules allow another attempt.
+    RetryIn(Duration),
+    /// The same attempt starts again after this wait. This is no failure.
+    Again(Duration),
 }
 
 /// The way in which an attempt ended.
@@ -156,6 +169,7 @@ impl AttemptOutcome {
             left_processes: false,
             not_enforced: None,
             retry_after: None,
+            asked: None,
             next: None,
             resources: None,
         }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::engine::settings::WorkerServing;
 use schedd_core::domain::queue::backlog::BacklogRules;
 use schedd_core::domain::queue::lane::Lane;
 use schedd_core::domain::queue::lane_serving::Serving;
@@ -55,8 +56,10 @@ struct State {
     serving: Serving,
     max_running: Option<u32>,
     taken: HashMap<QueueName, u32>,
-    /// The queue of this node's host (`@HOST`). `None` until `set_host` is called.
+    /// The queue of this node's host (`@HOST`). `None` until `set_host` is called, and for a worker.
     of_host: Option<QueueName>,
+    /// The lanes that a worker polls before Redis lists them. Empty for a daemon.
+    first_lanes: BTreeSet<Lane>,
 }
 
 /// A queue with the lanes and the number of runs that this node could claim from it now.
@@ -144,6 +147,15 @@ impl Slots {
     pub(crate) fn set_serving(&self, serving: Serving, max_running: Option<u32>) {
         let mut state = self.lock();
         (state.serving, state.max_running) = (serving, max_running);
+        self.freed.notify_one();
+    }
+
+    /// Makes this node a worker, which serves only the lanes of its handlers.
+    pub(crate) fn set_worker(&self, worker: &WorkerServing) {
+        let mut state = self.lock();
+        state.own.clone_from(&worker.slots);
+        state.serving = worker.serving();
+        state.first_lanes = worker.first_lanes();
         self.freed.notify_one();
     }
 
@@ -251,12 +263,16 @@ impl Slots {
     pub(crate) fn offers(&self) -> Vec<Offer> {
         let state = self.lock();
         let mut lanes: BTreeMap<&QueueName, Vec<Lane>> = BTreeMap::new();
-        for lane in state.lanes.iter().filter(|lane| lane.is_open_to(&state.serving.labels)) {
+        let listed = state.lanes.union(&state.first_lanes);
+        for lane in listed.filter(|lane| state.serving.takes(lane)) {
             lanes.entry(lane.queue()).or_default().push(lane.clone());
         }
+        let is_worker = state.serving.handlers.is_some();
         let offer = |(queue, free): (QueueName, u32)| {
             let mut lanes = lanes.remove(&queue).unwrap_or_default();
-            lanes.push(Lane::from(queue.clone()));
+            if !is_worker {
+                lanes.push(Lane::from(queue.clone()));
+            }
             lanes.sort_by(|a, b| b.priority().cmp(&a.priority()).then_with(|| a.cmp(b)));
             let share = state
                 .known

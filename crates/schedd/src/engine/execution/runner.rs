@@ -248,7 +248,9 @@ impl ClaimedAttempt {
         facts.extend(next.map(|next| ("next", next)));
         let past = match decision.verdict {
             // An attempt with output has begun, so its record is kept.
-            Verdict::Release if outcome.ending == Ending::ShutDown && output.is_some() => {
+            Verdict::Release | Verdict::AskLater(_)
+                if outcome.ending == Ending::ShutDown && output.is_some() =>
+            {
                 verdict::past(claim, runner.node.settings.node.as_str(), outcome, end.took)
             }
             Verdict::Retry(_) => {

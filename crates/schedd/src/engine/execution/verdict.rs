@@ -9,8 +9,11 @@ use super::done_check::Course;
 use schedd_core::domain::job::job_spec::{Delivery, JobSpec};
 use schedd_core::domain::run::retry;
 use schedd_core::domain::run::retry::Next;
-use schedd_core::domain::run::run_state::{AttemptOutcome, Ending, RunState};
+use schedd_core::domain::run::run_state::{AskedNext, AttemptOutcome, Ending, RunState};
 use schedd_store::{Claim, Verdict};
+
+/// The reason of a run that its worker or handler gave back.
+pub(crate) const RELEASED: &str = "released by its worker";
 
 /// The verdict about an attempt, with facts for the record of the run.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,6 +63,10 @@ fn verdict_of_attempt(
     draw: f64,
 ) -> Option<(Verdict, String)> {
     let done = |state, reason: &str| Some((Verdict::Final(state), reason.to_owned()));
+    if let Some(AskedNext::Again(wait)) = outcome.asked {
+        let verdict = if wait.is_zero() { Verdict::Release } else { Verdict::AskLater(wait) };
+        return Some((verdict, RELEASED.to_owned()));
+    }
     match outcome.ending {
         Ending::Succeeded => done(RunState::Succeeded, ""),
         Ending::Failed => Some(retried_or(RunState::Failed, spec, claim, outcome, draw)),
@@ -91,7 +98,13 @@ fn retried_or(
         claim.failures.saturating_add(1),
         draw,
     ) {
-        Next::After(delay) => (Verdict::Retry(delay), "retry".to_owned()),
+        Next::After(delay) => match outcome.asked {
+            Some(AskedNext::NoRetry) => {
+                (Verdict::Final(state), "its worker asked for no retry".to_owned())
+            }
+            Some(AskedNext::RetryIn(wait)) => (Verdict::Retry(wait), "retry".to_owned()),
+            Some(AskedNext::Again(_)) | None => (Verdict::Retry(delay), "retry".to_owned()),
+        },
         Next::UsedUp => (Verdict::Final(state), String::new()),
         Next::Excluded(reason) => (Verdict::Final(state), reason),
     }
@@ -148,7 +161,7 @@ pub(crate) fn past(claim: &Claim, node: &str, outcome: &AttemptOutcome, took: Du
         Ending::ShutDown => "handed_back",
         _ => "failed",
     };
-    let cut_short = (outcome.ending == Ending::ShutDown)
+    let cut_short = (outcome.ending == Ending::ShutDown && outcome.asked.is_none())
         .then(|| "stopped because its node shut down".to_owned());
     json!({
         "attempt": claim.attempt,

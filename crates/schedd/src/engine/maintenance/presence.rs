@@ -16,7 +16,7 @@ use crate::engine::dispatch::node_limits::NodeLimits;
 use crate::engine::dispatch::slots::Slots;
 use crate::engine::execution::running_leases::RunningLeases;
 use crate::engine::node_context::NodeContext;
-use crate::engine::settings::{EngineSettings, HostFacts};
+use crate::engine::settings::{EngineSettings, HostFacts, WorkerServing};
 use crate::engine::status::node_health::NodeHealth;
 use crate::engine::status::redis_clock::STEADY_FOR;
 use schedd_core::domain::queue::lane_serving::Serving;
@@ -221,7 +221,13 @@ fn numbered(name: &NodeName, number: u32) -> NodeName {
 /// Returns the facts that this node reports about itself. `clock_offset_ms` is by how many ms its
 /// host's clock is ahead of Redis' clock.
 fn facts(presence: &Presence, clock_offset_ms: Option<i64>) -> BeatFacts {
-    let EngineSettings { host, started_at, .. } = &presence.node.settings;
+    let EngineSettings { host, started_at, worker, .. } = &presence.node.settings;
+    // For other nodes, a worker within a program is a node that serves no lane itself, and the
+    // worker that asks this node for runs.
+    let (serving, workers) = match worker {
+        Some(worker) => (WorkerServing::of_node(), BTreeSet::from([worker.serving()])),
+        None => (presence.slots.serving(), presence.node.asking.workers(BootInstant::now())),
+    };
     let ExecutorAbilities { limits, most_files, has_cgroups, users, users_why, own_user } =
         presence.executors.abilities();
     BeatFacts {
@@ -234,8 +240,8 @@ fn facts(presence: &Presence, clock_offset_ms: Option<i64>) -> BeatFacts {
         version: env!("CARGO_PKG_VERSION"),
         running: presence.leases.all().len(),
         clock_offset_ms,
-        serving: presence.slots.serving(),
-        workers: presence.node.asking.workers(BootInstant::now()),
+        serving,
+        workers,
         at_limit: presence.limits.at_limit().map(|at_limit| (at_limit.why, at_limit.since)),
         limits: Some(limits),
         limits_why: presence.node.settings.no_cgroups.clone().unwrap_or_default(),

@@ -21,21 +21,18 @@ use crate::engine::execution::end_recorder::EndRecorder;
 use crate::engine::execution::late_results::AttemptEnd;
 use crate::engine::execution::runner::write_output_of;
 use crate::engine::execution::verdict;
-use crate::engine::execution::verdict::AttemptVerdict;
+use crate::engine::execution::verdict::RELEASED;
 use crate::engine::maintenance::retained_bounds::Retention;
 use crate::engine::node_context::NodeContext;
 use crate::engine::recovery::loss::loss_watch::LossWatch;
-use schedd_core::domain::job::job_spec::JobSpec;
 use schedd_core::domain::run::excerpt::ExcerptStream;
-use schedd_core::domain::run::run_state::{AttemptOutcome, Ending, RunState};
+use schedd_core::domain::run::run_state::{AskedNext, AttemptOutcome, Ending, RunState};
 use schedd_schedule::names::{Fence, JobName, QueueName, RunId};
 use schedd_schedule::time::unix_millis::UnixMillis;
 use schedd_store::{Claim, FinishReply, LeaseWord, RunRecord, StoreError, Verdict};
 
 /// The time after its timeout that a worker has to report the end of an attempt.
 const AFTER_TIMEOUT: Duration = Duration::from_secs(10);
-/// The reason of a run that a worker gave back.
-const RELEASED: &str = "released by its worker";
 
 /// The part of a node that records what workers report.
 pub struct WorkerReports {
@@ -195,10 +192,10 @@ impl WorkerReports {
         {
             (outcome.ending, stop_cause) = (Ending::Stopped, Some(cause));
         }
-        let Some(decision) = decision_of(spec, claim, report, &outcome, stop_cause.as_deref())
-        else {
-            return Ok(WorkerReply::Stale);
-        };
+        let course = Course::Attempted(outcome.clone());
+        let draw = fastrand::f64();
+        let decision = verdict::verdict_of(spec, claim, &course, stop_cause.as_deref(), draw);
+        let Some(decision) = decision else { return Ok(WorkerReply::Stale) };
         let printed = match report {
             Report::Complete { output } | Report::Fail { output, .. } => output.as_str(),
             Report::Alive { .. } | Report::Release { .. } => "",
@@ -256,38 +253,17 @@ fn repeated(record: &RunRecord, report: &Report) -> WorkerReply {
 fn outcome_of(report: &Report, is_over: bool) -> AttemptOutcome {
     match report {
         Report::Complete { .. } | Report::Alive { .. } => AttemptOutcome::bare(Ending::Succeeded),
-        Report::Fail { error, .. } => AttemptOutcome {
+        Report::Fail { error, retry, retry_in, .. } => AttemptOutcome {
             error: Some(error.clone()),
+            asked: match (retry, retry_in) {
+                (Some(false), _) => Some(AskedNext::NoRetry),
+                (_, wait) => wait.map(AskedNext::RetryIn),
+            },
             ..AttemptOutcome::bare(if is_over { Ending::TimedOut } else { Ending::Failed })
         },
-        Report::Release { .. } => AttemptOutcome::bare(Ending::ShutDown),
-    }
-}
-
-/// Returns the verdict about the attempt. The worker may choose the wait before the next attempt, or
-/// that there is none.
-fn decision_of(
-    spec: &JobSpec,
-    claim: &Claim,
-    report: &Report,
-    outcome: &AttemptOutcome,
-    stop_cause: Option<&str>,
-) -> Option<AttemptVerdict> {
-    if let Report::Release { delay } = report {
-        let verdict = if delay.is_zero() { Verdict::Release } else { Verdict::AskLater(*delay) };
-        return Some(AttemptVerdict { verdict, reason: RELEASED.to_owned(), unclear: 0 });
-    }
-    let course = Course::Attempted(outcome.clone());
-    let decision = verdict::verdict_of(spec, claim, &course, stop_cause, fastrand::f64())?;
-    Some(match (report, &decision.verdict) {
-        (Report::Fail { retry: Some(false), .. }, Verdict::Retry(_)) => AttemptVerdict {
-            verdict: Verdict::Final(RunState::Failed),
-            reason: "its worker asked for no retry".to_owned(),
-            unclear: 0,
+        Report::Release { delay } => AttemptOutcome {
+            asked: Some(AskedNext::Again(*delay)),
+            ..AttemptOutcome::bare(Ending::ShutDown)
         },
-        (Report::Fail { retry_in: Some(wait), .. }, Verdict::Retry(_)) => {
-            AttemptVerdict { verdict: Verdict::Retry(*wait), ..decision }
-        }
-        _ => decision,
-    })
+    }
 }

@@ -2,20 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cli::failure::CliFailure;
 use schedd_core::config::NamedJob;
 use schedd_core::domain::queue::group_rules::GroupSettings;
 use schedd_schedule::names::{GroupName, JobName, QueueName};
-use schedd_store::Store;
+use schedd_store::{Store, StoreError};
 
 /// The declared queues and groups, as read from Redis.
-pub(super) struct Pools {
+#[derive(Debug, Clone)]
+pub struct AddPools {
     queues: BTreeSet<QueueName>,
     groups: BTreeMap<GroupName, GroupSettings>,
 }
 
-impl Pools {
-    pub(super) async fn read(store: &Store) -> Result<Self, CliFailure> {
+impl AddPools {
+    /// Reads the declared queues and groups.
+    pub async fn read(store: &Store) -> Result<Self, StoreError> {
         let queues =
             store.read_queues().await?.into_keys().chain([QueueName::default_queue()]).collect();
         Ok(Self { queues, groups: store.read_groups().await? })
@@ -24,7 +25,7 @@ impl Pools {
     /// Returns the reason why `job` cannot use its queue or group: the queue or group is not
     /// declared, or the group alternates and its `order` lacks the job. Returns `None` if the job
     /// can use both.
-    pub(super) fn unknown_to(&self, job: &NamedJob) -> Option<String> {
+    pub fn unknown_to(&self, job: &NamedJob) -> Option<String> {
         let queue = &job.spec.queue;
         if !self.queues.contains(queue) {
             let default = QueueName::default_queue();

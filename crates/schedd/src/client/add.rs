@@ -1,0 +1,252 @@
+//! The definition of a job that a program adds.
+
+use std::time::{Duration, SystemTime};
+
+use schedd_core::config::{NamedJob, job_from_value};
+use schedd_schedule::time::duration::format_duration;
+use schedd_schedule::time::zone::Zone;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::client_error::ClientError;
+use crate::instants::text_of;
+
+/// The keys that give a job its time. A job without such a key is due at once.
+const TIMES: [&str; 13] = [
+    "after",
+    "after_any",
+    "after_failed",
+    "after_finished",
+    "at",
+    "calendar",
+    "cron",
+    "delay",
+    "every",
+    "in",
+    "manual",
+    "rrule",
+    "schedules",
+];
+
+/// A job to add: its handler, its payload, its time and its rules.
+///
+/// Without a time the job is due at once. The values are those of [`[jobs.NAME]`][keys] of a jobs
+/// file, with the same bounds and the same messages.
+///
+/// [keys]: https://github.com/schedd/schedd/blob/main/docs/jobs-toml.md
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use schedd::Add;
+///
+/// let mail = Add::to("send-mail", &("ann@example.org", "welcome"))
+///     .queue("mail")
+///     .in_(Duration::from_secs(600))
+///     .unique("welcome-42")
+///     .retries(3);
+/// # let _ = mail;
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a job is added by Client::add"]
+pub struct Add {
+    keys: Map<String, Value>,
+    /// The reason why a value has no JSON. It is reported when the job is added.
+    unreadable: Option<String>,
+    if_exists: IfExists,
+}
+
+/// The action if a job of the wanted name exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IfExists {
+    /// The add is refused.
+    Refuse,
+    /// The job stays as it is.
+    Keep,
+    /// The job gets the new definition.
+    Replace,
+}
+
+impl Add {
+    /// Creates a job whose runs are the work of `handler`. Each run gets `payload`, as JSON of at
+    /// most 256 KiB.
+    ///
+    /// ```
+    /// # use schedd::Add;
+    /// #[derive(serde::Serialize)]
+    /// struct Mail {
+    ///     to: String,
+    /// }
+    ///
+    /// let add = Add::to("send-mail", &Mail { to: "ann@example.org".to_owned() });
+    /// # let _ = add;
+    /// ```
+    pub fn to(handler: &str, payload: &impl Serialize) -> Self {
+        let new = Self { keys: Map::new(), unreadable: None, if_exists: IfExists::Refuse };
+        new.set("handler", handler).set("payload", payload)
+    }
+
+    /// Sets any key of `[jobs.NAME]`, such as `overlap` or `must_start_within`. A later value
+    /// replaces an earlier value.
+    ///
+    /// ```
+    /// # use schedd::Add;
+    /// let add = Add::to("report", &()).cron("0 7 * * *").set("overlap", "queue");
+    /// # let _ = add;
+    /// ```
+    pub fn set(mut self, key: &str, value: impl Serialize) -> Self {
+        match serde_json::to_value(value) {
+            Ok(value) => {
+                self.keys.insert(key.to_owned(), value);
+            }
+            Err(error) => self.unreadable = Some(format!("{key}: {error}")),
+        }
+        self
+    }
+
+    /// Sets `key` in the table `table`, such as `limit` of `retry`.
+    fn set_in(mut self, table: &str, key: &str, value: Value) -> Self {
+        let inner = self.keys.entry(table).or_insert_with(|| json!({}));
+        if let Value::Object(inner) = inner {
+            inner.insert(key.to_owned(), value);
+        }
+        self
+    }
+
+    /// Names the job. Without a name it gets a random name.
+    ///
+    /// ```
+    /// # use schedd::Add;
+    /// let add = Add::to("report", &()).name("report-7").every(std::time::Duration::from_secs(60));
+    /// # let _ = add;
+    /// ```
+    pub fn name(self, name: &str) -> Self {
+        self.set("name", name)
+    }
+
+    /// Puts the runs into `queue`. Without it they go into the queue `default`.
+    pub fn queue(self, queue: &str) -> Self {
+        self.set("queue", queue)
+    }
+
+    /// Makes the job due once, after `delay` by the clock of Redis.
+    pub fn in_(self, delay: Duration) -> Self {
+        self.set("in", format_duration(delay))
+    }
+
+    /// Makes the job due once, at `at`. The time must be in the future when the job is added.
+    pub fn at(mut self, at: SystemTime) -> Self {
+        if let Some(text) = text_of(at) {
+            return self.set("at", text);
+        }
+        self.unreadable = Some("at: wanted a time from 1970 to 2099".to_owned());
+        self
+    }
+
+    /// Makes the job due by a cron expression, in the zone of [`Add::zone`] or of this host.
+    pub fn cron(self, expression: &str) -> Self {
+        self.set("cron", expression)
+    }
+
+    /// Makes the job due at fixed intervals.
+    pub fn every(self, period: Duration) -> Self {
+        self.set("every", format_duration(period))
+    }
+
+    /// Gives the job no time. Each of its runs is started by [`Client::run`](crate::Client::run).
+    pub fn manual(self) -> Self {
+        self.set("manual", true)
+    }
+
+    /// Sets the time zone of the schedule, such as `Europe/Berlin`.
+    pub fn zone(self, zone: &str) -> Self {
+        self.set("tz", zone)
+    }
+
+    /// Refuses this job while another job has the unique key `key`. A job has its key until it has
+    /// ended. With [`Add::if_absent`] the answer is [`Added::Exists`](crate::Added::Exists).
+    pub fn unique(self, key: &str) -> Self {
+        self.set("unique", json!({"key": key}))
+    }
+
+    /// Refuses this job if a job with the unique key `key` was added within `window`, also if that
+    /// job has ended.
+    pub fn unique_for(self, key: &str, window: Duration) -> Self {
+        self.set("unique", json!({"key": key, "for": format_duration(window)}))
+    }
+
+    /// Lets only the last job with the unique key `key` run: a further add moves the time of the
+    /// waiting job.
+    pub fn debounce(self, key: &str) -> Self {
+        self.set("unique", json!({"key": key, "mode": "debounce"}))
+    }
+
+    /// Drops further adds with the unique key `key` for `window`.
+    pub fn throttle(self, key: &str, window: Duration) -> Self {
+        let window = format_duration(window);
+        self.set("unique", json!({"key": key, "mode": "throttle", "for": window}))
+    }
+
+    /// Lets at most `limit` runs of all jobs with the concurrency key `key` run at once.
+    pub fn key(self, key: &str, limit: u32) -> Self {
+        self.set("key", key).set_in("per_key", "limit", limit.into())
+    }
+
+    /// Puts the job into `group`, of which one job runs at a time.
+    pub fn group(self, group: &str) -> Self {
+        self.set("group", group)
+    }
+
+    /// Sets the number of attempts after a failed first attempt. The waits between them grow
+    /// from 10 s.
+    pub fn retries(self, most: u32) -> Self {
+        self.set_in("retry", "limit", most.into())
+    }
+
+    /// Sets the wait before the first retry.
+    pub fn retry_delay(self, delay: Duration) -> Self {
+        self.set_in("retry", "delay", format_duration(delay).into())
+    }
+
+    /// Sets the longest time of an attempt.
+    pub fn timeout(self, most: Duration) -> Self {
+        self.set("timeout", format_duration(most))
+    }
+
+    /// Sets the priority of the runs in their queue, from -9 (last) to 9 (first).
+    pub fn priority(self, priority: i8) -> Self {
+        self.set("priority", priority)
+    }
+
+    /// Makes the add a success if a job of this name, or with this unique key, exists already.
+    pub fn if_absent(mut self) -> Self {
+        self.if_exists = IfExists::Keep;
+        self
+    }
+
+    /// Gives an existing job of this name the new definition.
+    pub fn replace(mut self) -> Self {
+        self.if_exists = IfExists::Replace;
+        self
+    }
+
+    pub(super) fn if_exists(&self) -> IfExists {
+        self.if_exists
+    }
+
+    /// Compiles the job by the rules of `schedctl add`.
+    pub(super) fn compile(&self, host_zone: &Zone) -> Result<NamedJob, ClientError> {
+        if let Some(why) = &self.unreadable {
+            return Err(ClientError::Invalid(why.clone()));
+        }
+        let mut keys = self.keys.clone();
+        if !TIMES.iter().any(|key| keys.contains_key(*key)) {
+            keys.insert("in".to_owned(), "0s".into());
+        }
+        keys.remove("manual");
+        job_from_value(&Value::Object(keys), host_zone).map_err(|problems| {
+            let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            ClientError::Invalid(texts.join("; "))
+        })
+    }
+}

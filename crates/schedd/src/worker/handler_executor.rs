@@ -1,0 +1,165 @@
+//! The execution of attempts by the handlers of this program.
+//!
+//! Invariant: a handler is told to stop when its lease ends, and is dropped at its next `await`. A
+//! handler that blocks its thread cannot be stopped; the attempt then counts as maybe alive.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use schedd_core::domain::job::job_spec::Action;
+use schedd_core::domain::job::ping::Ping;
+use schedd_core::domain::run::run_state::{AskedNext, AttemptOutcome, Ending};
+use schedd_core::host::boot_clock::BootInstant;
+use schedd_schedule::names::RunId;
+use schedd_schedule::time::duration::format_duration;
+use tokio::sync::watch;
+use tokio::task::{JoinError, JoinHandle};
+use tracing::Instrument as _;
+
+use super::handler_failure::Failure;
+use super::handlers::Handlers;
+use super::run_handle::{Run, RunContext};
+use crate::attempts::lease_guard::{Interruption, LeaseGuard};
+use crate::attempts::{Attempt, Control, Execute, ExecutorAbilities, OutputBuffer};
+use crate::client::Client;
+
+/// The interval at which the end of the lease is checked while a handler ends.
+const LOOK: Duration = Duration::from_millis(100);
+/// The time for which a dropped handler may go on to its next `await`.
+const TO_NEXT_AWAIT: Duration = Duration::from_secs(1);
+
+/// The handlers of a worker as the executor of its node.
+pub(super) struct HandlerExecutor<S> {
+    pub(super) handlers: Handlers<S>,
+    pub(super) state: Arc<S>,
+    pub(super) client: Client,
+    /// The time that a handler has to return after it was told to stop.
+    pub(super) cancel_grace: Duration,
+}
+
+type Work = JoinHandle<Result<(), Failure>>;
+
+impl<S: Send + Sync + 'static> HandlerExecutor<S> {
+    async fn attempt(
+        &self,
+        attempt: &Attempt,
+        control: Control,
+        output: &OutputBuffer,
+    ) -> AttemptOutcome {
+        let Action::Handler(call) = &attempt.action else {
+            return AttemptOutcome::failed("cannot start: a worker has only handlers");
+        };
+        let guard = LeaseGuard::new(control.clone(), attempt.timeout);
+        if let Some(interruption) = guard.interruption() {
+            return interruption.outcome_of_nothing(attempt.timeout);
+        }
+        let facts = Arc::new(RunContext::of(attempt, output, &self.client));
+        let run = Run::new(facts.clone(), self.state.clone());
+        let Some(work) = self.handlers.work(&call.handler, &call.payload, run) else {
+            return AttemptOutcome::failed(format!("this worker has no handler {}", call.handler));
+        };
+        let mut work: Work = tokio::spawn(work.in_current_span());
+        let interruption = match guard.run(&mut work).await {
+            Ok(ended) => return outcome_of(ended),
+            Err(interruption) => interruption,
+        };
+        facts.cancelled.cancel();
+        let grace = match interruption {
+            Interruption::LeaseLost => Duration::ZERO,
+            Interruption::TimedOut | Interruption::Stopped(_) => self.cancel_grace,
+        };
+        let ended = tokio::select! {
+            ended = &mut work => Some(ended),
+            () = tokio::time::sleep(grace) => None,
+            () = lease_end(control.deadline) => None,
+        };
+        let is_gone = ended.is_some() || {
+            work.abort();
+            tokio::time::timeout(TO_NEXT_AWAIT, &mut work).await.is_ok()
+        };
+        match (interruption, ended) {
+            (Interruption::LeaseLost, _) if is_gone => AttemptOutcome::bare(Ending::LeaseLost),
+            (Interruption::LeaseLost, _) => AttemptOutcome::bare(Ending::MaybeAlive),
+            (_, Some(Ok(Ok(())))) => AttemptOutcome::bare(Ending::Succeeded),
+            (Interruption::TimedOut, _) => AttemptOutcome {
+                error: Some(format!(
+                    "the attempt exceeded its timeout of {}",
+                    format_duration(attempt.timeout)
+                )),
+                ..AttemptOutcome::bare(Ending::TimedOut)
+            },
+            (Interruption::Stopped(reason), _) => AttemptOutcome::bare(reason.ending()),
+        }
+    }
+}
+
+impl<S: Send + Sync + 'static> Execute for HandlerExecutor<S> {
+    fn execute<'a>(
+        &'a self,
+        attempt: &'a Attempt,
+        control: Control,
+        output: &'a OutputBuffer,
+    ) -> BoxFuture<'a, AttemptOutcome> {
+        Box::pin(self.attempt(attempt, control, output))
+    }
+
+    /// Sends nothing, because only a daemon has an HTTP client. The pings about the end of a run are
+    /// notices, which a daemon sends.
+    fn ping<'a>(
+        &'a self,
+        _base: &'a str,
+        _run: &'a RunId,
+        _ping: Ping,
+    ) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn are_ready(&self) -> bool {
+        true
+    }
+
+    fn short_of(&self) -> Option<String> {
+        None
+    }
+
+    fn note_claimed(&self, _action: &Action) {}
+
+    fn capacity(&self) -> usize {
+        usize::MAX
+    }
+
+    fn abilities(&self) -> ExecutorAbilities {
+        ExecutorAbilities::default()
+    }
+}
+
+/// Waits until the lease has ended.
+async fn lease_end(deadline: watch::Receiver<BootInstant>) {
+    while BootInstant::now() < *deadline.borrow() {
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Returns the outcome of a handler that has ended by itself.
+fn outcome_of(ended: Result<Result<(), Failure>, JoinError>) -> AttemptOutcome {
+    match ended {
+        Ok(Ok(())) => AttemptOutcome::bare(Ending::Succeeded),
+        Ok(Err(failure)) => match failure.asked() {
+            Some(asked @ AskedNext::Again(_)) => {
+                AttemptOutcome { asked: Some(asked), ..AttemptOutcome::bare(Ending::ShutDown) }
+            }
+            asked => AttemptOutcome { asked, ..AttemptOutcome::failed(failure.text()) },
+        },
+        Err(error) => AttemptOutcome::failed(match error.try_into_panic() {
+            Ok(panic) => format!("the handler panicked: {}", panic_text(&*panic)),
+            Err(error) => format!("the handler was dropped: {error}"),
+        }),
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}

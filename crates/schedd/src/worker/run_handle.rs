@@ -1,0 +1,185 @@
+//! The run that a handler executes.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use schedd_core::domain::run::excerpt::ExcerptStream;
+use schedd_core::host::boot_clock::BootInstant;
+use tokio_util::sync::CancellationToken;
+
+use super::run_output::RunOutput;
+use crate::attempts::{Attempt, OutputBuffer};
+use crate::client::Client;
+use crate::instants::system_time;
+
+/// The attempt of a run that a handler makes. Clones are the same run.
+///
+/// ```
+/// use schedd::Run;
+///
+/// struct App {
+///     from: String,
+/// }
+///
+/// async fn send_mail(to: String, run: Run<App>) -> schedd::Result<()> {
+///     run.print(format_args!("{} writes to {to} for {}", run.state().from, run.id()));
+///     Ok(())
+/// }
+/// # let _ = send_mail;
+/// ```
+pub struct Run<S = ()> {
+    facts: Arc<RunContext>,
+    state: Arc<S>,
+}
+
+/// The facts of an attempt, without the state of the worker.
+pub(super) struct RunContext {
+    pub(super) id: String,
+    job: String,
+    due: SystemTime,
+    attempt: u32,
+    fence: u64,
+    deadline: SystemTime,
+    ends_at: BootInstant,
+    trace: Option<String>,
+    pub(super) cancelled: CancellationToken,
+    pub(super) output: OutputBuffer,
+    client: Client,
+}
+
+impl RunContext {
+    pub(super) fn of(attempt: &Attempt, output: &OutputBuffer, client: &Client) -> Self {
+        let (claimed_at, read_at) = attempt.by_redis;
+        Self {
+            id: attempt.run.to_string(),
+            job: attempt.run.job().to_string(),
+            due: system_time(attempt.run.due()),
+            attempt: attempt.number,
+            fence: attempt.fence.as_u64(),
+            deadline: system_time(claimed_at.saturating_add(attempt.timeout)),
+            ends_at: read_at.saturating_add(attempt.timeout),
+            trace: attempt.trace.map(|trace| trace.to_string()),
+            cancelled: CancellationToken::new(),
+            output: output.clone(),
+            client: client.clone(),
+        }
+    }
+}
+
+impl<S> Run<S> {
+    pub(super) fn new(facts: Arc<RunContext>, state: Arc<S>) -> Self {
+        Self { facts, state }
+    }
+
+    /// Returns the same run with another state.
+    pub(super) fn with_state<T>(&self, state: Arc<T>) -> Run<T> {
+        Run { facts: self.facts.clone(), state }
+    }
+
+    /// Returns the id of the run, such as `job-7@1790000000000`. All attempts of a run have the same
+    /// id.
+    pub fn id(&self) -> &str {
+        &self.facts.id
+    }
+
+    /// Returns the name of the job.
+    pub fn job(&self) -> &str {
+        &self.facts.job
+    }
+
+    /// Returns the time at which the run was due. It does not change with retries.
+    pub fn due(&self) -> SystemTime {
+        self.facts.due
+    }
+
+    /// Returns the number of the attempt, counted from 1.
+    pub fn attempt(&self) -> u32 {
+        self.facts.attempt
+    }
+
+    /// Returns the fence of the attempt: a number that grows with each claim. A system that refuses
+    /// a lower fence than the last one accepts nothing from an attempt that lost its run.
+    pub fn fence(&self) -> u64 {
+        self.facts.fence
+    }
+
+    /// Returns a key for systems that carry out a request only once: the same for all attempts of
+    /// the run, and different for each run.
+    pub fn idempotency_key(&self) -> String {
+        format!("schedd:{}", self.facts.id)
+    }
+
+    /// Returns the time at which the attempt exceeds the job's timeout.
+    pub fn deadline(&self) -> SystemTime {
+        self.facts.deadline
+    }
+
+    /// Returns the time left until the job's timeout, by a clock that nobody sets.
+    pub fn time_left(&self) -> Duration {
+        self.facts.ends_at.since(BootInstant::now())
+    }
+
+    /// Returns the trace of the run as W3C Trace Context. `None` if the job has no trace.
+    pub fn traceparent(&self) -> Option<&str> {
+        self.facts.trace.as_deref()
+    }
+
+    /// Returns the state that [`Worker::state`](crate::Worker::state) set.
+    pub fn state(&self) -> &S {
+        &self.state
+    }
+
+    /// Returns a client, to add jobs from a handler.
+    pub fn client(&self) -> &Client {
+        &self.facts.client
+    }
+
+    /// Waits until the run shall stop: it was cancelled, its time is over, its worker stops, or
+    /// another worker may have it. The handler then has 10 s to return
+    /// ([`Worker::cancel_grace`](crate::Worker::cancel_grace)).
+    ///
+    /// ```
+    /// # use schedd::Run;
+    /// async fn watch((): (), run: Run) -> schedd::Result<()> {
+    ///     run.cancelled().await;
+    ///     Ok(())
+    /// }
+    /// # let _ = watch;
+    /// ```
+    pub async fn cancelled(&self) {
+        self.facts.cancelled.cancelled().await;
+    }
+
+    /// Returns true if the run shall stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.facts.cancelled.is_cancelled()
+    }
+
+    /// Reports how far the work is, as a line of the output: `40 %: half of the rows`.
+    pub fn progress(&self, percent: u8, text: impl fmt::Display) {
+        self.print(format_args!("{percent} %: {text}"));
+    }
+
+    /// Writes a line to the output of the run.
+    pub fn print(&self, line: impl fmt::Display) {
+        self.facts.output.append(ExcerptStream::Stdout, format!("{line}\n").as_bytes());
+    }
+
+    /// Returns a writer into the output of the run.
+    pub fn output(&self) -> RunOutput {
+        RunOutput(self.facts.output.clone())
+    }
+}
+
+impl<S> Clone for Run<S> {
+    fn clone(&self) -> Self {
+        Self { facts: self.facts.clone(), state: self.state.clone() }
+    }
+}
+
+impl<S> fmt::Debug for Run<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Run({}, attempt {})", self.facts.id, self.facts.attempt)
+    }
+}

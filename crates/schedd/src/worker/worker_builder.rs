@@ -1,0 +1,278 @@
+//! A worker: the queues, slots and handlers of a program, and their node.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schedd_core::config::DaemonConfig;
+use schedd_core::domain::run::excerpt::OutputBounds;
+use schedd_schedule::names::{HandlerName, NodeName, QueueName};
+use serde::de::DeserializeOwned;
+
+use super::handler_executor::HandlerExecutor;
+use super::handler_failure::Failure;
+use super::handlers::Handlers;
+use super::run_handle::Run;
+use crate::client::{Client, ClientError, parsed};
+use crate::engine::{
+    self, Engine, EngineSettings, Journal, Naming, PresenceError, ServingChoice, WorkerServing,
+};
+use crate::program_host;
+
+/// The number of runs of the queue `default` at once, if a worker names no queue.
+const SLOTS: u32 = 10;
+/// The longest time that a handler has to return after it was told to stop. A stop of the engine
+/// waits longer than this.
+const CANCEL_GRACE: Duration = Duration::from_secs(10);
+/// The most letters of a host's name in the name of a worker.
+const HOST_LETTERS: usize = 40;
+
+/// A worker: executes runs by the handlers of this program.
+///
+/// Any number of workers in any number of programs share the runs. Each due run is executed once,
+/// also if programs and hosts fail.
+///
+/// ```
+/// # schedd::testing::block_on(async |bench| {
+/// # let client = bench.client();
+/// use std::time::Duration;
+///
+/// use schedd::{Add, Run, Worker};
+///
+/// struct App {
+///     greeting: String,
+/// }
+///
+/// async fn send_mail(to: String, run: Run<App>) -> schedd::Result<()> {
+///     run.print(format_args!("{} {to}", run.state().greeting));
+///     Ok(())
+/// }
+///
+/// let worker = Worker::on(client.clone())
+///     .queue("mail", 8)
+///     .state(App { greeting: "Dear".to_owned() })
+///     .handle("send-mail", send_mail)
+///     .start()
+///     .await?;
+/// let added = client.add(Add::to("send-mail", &"Ann").queue("mail")).await?;
+/// let run = added.job().run.as_deref().unwrap();
+/// let end = client.wait(run, Duration::from_secs(30)).await?.unwrap();
+/// assert!(end.is_success());
+/// worker.stop().await;
+/// # Ok(())
+/// # });
+/// ```
+#[must_use = "a worker takes runs only after Worker::start or Worker::run_until"]
+pub struct Worker<S = ()> {
+    client: Client,
+    queues: BTreeMap<String, u32>,
+    handlers: Handlers<S>,
+    state: Arc<S>,
+    name: Option<String>,
+    lease: Duration,
+    grace: Duration,
+    cancel_grace: Duration,
+    /// The first name of a handler that is not valid.
+    fault: Option<ClientError>,
+}
+
+impl Worker {
+    /// Creates a worker for the jobs of `client`. Without a queue it serves the queue `default`,
+    /// ten runs at once.
+    pub fn on(client: Client) -> Self {
+        let DaemonConfig { lease, shutdown_grace: grace, .. } = DaemonConfig::default();
+        Self {
+            client,
+            queues: BTreeMap::new(),
+            handlers: Handlers::none(),
+            state: Arc::new(()),
+            name: None,
+            lease,
+            grace,
+            cancel_grace: CANCEL_GRACE,
+            fault: None,
+        }
+    }
+}
+
+impl<S: Send + Sync + 'static> Worker<S> {
+    /// Serves `queue`, with at most `slots` runs at once. The queue is declared if it does not exist
+    /// yet.
+    pub fn queue(mut self, queue: &str, slots: u32) -> Self {
+        self.queues.insert(queue.to_owned(), slots);
+        self
+    }
+
+    /// Sets the state that the handlers share, such as a pool of connections. Handlers that were
+    /// added before keep the former state.
+    pub fn state<T: Send + Sync + 'static>(self, state: T) -> Worker<T> {
+        Worker {
+            client: self.client,
+            queues: self.queues,
+            handlers: self.handlers.with_state(&self.state),
+            state: Arc::new(state),
+            name: self.name,
+            lease: self.lease,
+            grace: self.grace,
+            cancel_grace: self.cancel_grace,
+            fault: self.fault,
+        }
+    }
+
+    /// Adds the handler `name`: an async function of the payload and the [`Run`].
+    ///
+    /// - It returns `Ok`: the run has succeeded.
+    /// - It returns an error: the attempt has failed, and the job's rules decide about a retry.
+    /// - It returns [`Stop`](crate::Stop) or [`Again`](crate::Again): see there.
+    /// - It panics, or the payload does not fit its type: the attempt has failed.
+    pub fn handle<P, F, W>(mut self, name: &str, handler: F) -> Self
+    where
+        P: DeserializeOwned + Send + 'static,
+        F: Fn(P, Run<S>) -> W + Send + Sync + 'static,
+        W: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        match parsed::<HandlerName>(name) {
+            Ok(name) => self.handlers.add(name, handler),
+            Err(error) => self.fault = self.fault.or(Some(error)),
+        }
+        self
+    }
+
+    /// Names the worker, for `schedctl nodes` and the records of runs. Workers of one name must not
+    /// run at the same time. Without it, the name is that of the host with a random word.
+    pub fn name(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// Sets the time after which other workers take over the runs of this program if it dies. It is
+    /// 10 s unless set, and at least 1 s. The lease is renewed meanwhile, so it does not bound runs.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease.max(Duration::from_secs(1));
+        self
+    }
+
+    /// Sets the time for which a stop waits for running handlers. It is 30 s unless set. Then they
+    /// are cancelled, and their runs are given back.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// Sets the time that a handler has to return after [`Run::cancelled`] resolved. It is 10 s unless
+    /// set, and at most 10 s. Then the handler is dropped at its next `await`.
+    pub fn cancel_grace(mut self, grace: Duration) -> Self {
+        self.cancel_grace = grace.min(CANCEL_GRACE);
+        self
+    }
+
+    /// Takes runs until `stop` resolves, and then stops like [`RunningWorker::stop`].
+    pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<(), ClientError> {
+        let worker = self.start().await?;
+        stop.await;
+        worker.stop().await;
+        Ok(())
+    }
+
+    /// Starts to take runs. Must be called inside a runtime of tokio with its timers and sockets.
+    /// Fails if a name is not valid, or Redis does not answer.
+    pub async fn start(self) -> Result<RunningWorker, ClientError> {
+        if let Some(fault) = self.fault {
+            return Err(fault);
+        }
+        let mut slots = BTreeMap::<QueueName, u32>::new();
+        for (queue, most) in &self.queues {
+            slots.insert(parsed(queue)?, *most);
+        }
+        if slots.is_empty() {
+            slots.insert(QueueName::default_queue(), SLOTS);
+        }
+        for queue in slots.keys() {
+            self.client.declare_queue(queue.as_str()).await?;
+        }
+        let handlers: BTreeSet<HandlerName> = self.handlers.names().cloned().collect();
+        let worker = WorkerServing { slots, handlers };
+        let host = program_host::facts();
+        let (wanted, naming) = (wanted_name(self.name.as_deref(), &host.host)?, Naming::Asked);
+        let incarnation = format!("{:016x}", fastrand::u64(..));
+        let store = self.client.store().clone();
+        let serving = WorkerServing::of_node();
+        let announced = engine::announce(&store, &wanted, naming, &incarnation, &host, &serving);
+        let (node, started_at) = announced.await.map_err(|error| match error {
+            PresenceError::Store(error) => error.into(),
+            error @ PresenceError::Taken { .. } => ClientError::Conflict(error.to_string()),
+        })?;
+        let settings = EngineSettings {
+            node: node.clone(),
+            incarnation,
+            started_at,
+            host,
+            ended_mark: None,
+            tick: DaemonConfig::default().tick,
+            lease: self.lease,
+            shutdown_grace: self.grace,
+            output: OutputBounds::default(),
+            serving: ServingChoice::default(),
+            worker: Some(worker),
+            no_cgroups: None,
+        };
+        let zone = self.client.zone().clone();
+        let executor = HandlerExecutor {
+            handlers: self.handlers,
+            state: self.state,
+            client: self.client,
+            cancel_grace: self.cancel_grace,
+        };
+        let engine =
+            Engine::start(store, Arc::new(executor), Journal::in_memory(), settings, zone, None);
+        Ok(RunningWorker { engine, name: node.to_string() })
+    }
+}
+
+/// Returns the name that the worker takes: the given name, or the host's with a random word.
+fn wanted_name(given: Option<&str>, host: &str) -> Result<NodeName, ClientError> {
+    if let Some(name) = given {
+        return parsed(name);
+    }
+    let host: String = host.chars().take(HOST_LETTERS).collect();
+    Ok(NodeName::from_host_name(&format!("{host}-{:08x}", fastrand::u32(..))))
+}
+
+/// A worker that takes runs. It goes on if this value is dropped, until the runtime ends.
+pub struct RunningWorker {
+    engine: Engine,
+    name: String,
+}
+
+impl RunningWorker {
+    /// Returns the name of the worker, as the records of its runs have it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Takes no more runs, waits for the running handlers, and ends. After the time of
+    /// [`Worker::grace`] the handlers that still run are cancelled, and their runs are given back
+    /// without a counted attempt.
+    pub async fn stop(self) {
+        self.engine.stop(std::future::pending()).await;
+    }
+
+    /// Stops as [`RunningWorker::stop`] does, but cancels the running handlers at once.
+    pub async fn stop_now(self) {
+        self.engine.stop(std::future::ready(())).await;
+    }
+}
+
+impl<S> fmt::Debug for Worker<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").field("queues", &self.queues).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for RunningWorker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RunningWorker({})", self.name)
+    }
+}

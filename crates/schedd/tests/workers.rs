@@ -1,0 +1,367 @@
+//! Workers within a program, each test on a Redis of its own.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use schedd::testing::Bench;
+use schedd::{Add, Added, Again, Client, ClientError, Run, RunEnd, RunOutcome, Stop, Worker};
+use serde::Deserialize;
+use tokio::sync::{Notify, Semaphore};
+
+/// Longer than any step takes.
+const LONG: Duration = Duration::from_secs(60);
+
+/// What a handler saw of its run: id, due time, idempotency key and time left.
+type Seen = Arc<Mutex<Option<(String, SystemTime, String, Duration)>>>;
+
+async fn end_of(client: &Client, add: Add) -> RunEnd {
+    let added = client.add(add).await.unwrap();
+    client.wait(added.job().run.as_deref().unwrap(), LONG).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn each_end_of_a_handler_has_its_outcome_and_its_reason() {
+    #[derive(Deserialize)]
+    struct Payload {
+        list: Vec<u8>,
+    }
+    async fn work(what: String, _: Run) -> schedd::Result<()> {
+        match what.as_str() {
+            "ok" => Ok(()),
+            "panic" => panic!("no {what}"),
+            "stop" => Err(Stop::because("no address")),
+            error => Err(std::io::Error::other(error.to_owned()).into()),
+        }
+    }
+    let bench = Bench::start().await.unwrap();
+    let client = bench.client();
+    let worker = Worker::on(client.clone())
+        .handle("work", work)
+        .handle("typed", async |payload: Payload, _: Run| {
+            assert!(payload.list.is_empty());
+            Ok(())
+        })
+        .start()
+        .await
+        .unwrap();
+    let ends = [
+        ("ok", RunOutcome::Succeeded, None),
+        ("panic", RunOutcome::Failed, Some("the handler panicked: no panic")),
+        ("disk full", RunOutcome::Failed, Some("disk full")),
+    ];
+    for (what, outcome, error) in ends {
+        let end = end_of(&client, Add::to("work", &what)).await;
+        assert_eq!((end.outcome, end.error.as_deref()), (outcome, error), "{what}");
+    }
+    let stopped = end_of(&client, Add::to("work", &"stop").retries(5)).await;
+    assert_eq!((stopped.outcome, stopped.attempt), (RunOutcome::Failed, 1));
+    assert_eq!(stopped.error.as_deref(), Some("no address"));
+    let unfit = serde_json::json!({"list": [1, 2, "three"]});
+    let end = end_of(&client, Add::to("typed", &unfit)).await;
+    assert_eq!(end.outcome, RunOutcome::Failed);
+    let error = end.error.unwrap();
+    assert!(error.starts_with("the payload does not fit the handler at list[2]: "), "{error}");
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_failed_attempt_is_retried_and_again_counts_no_attempt() {
+    let bench = Bench::start().await.unwrap();
+    let client = bench.client();
+    let starts = Arc::new(AtomicU32::new(0));
+    let worker = Worker::on(client.clone())
+        .state(starts.clone())
+        .handle(
+            "fail-twice",
+            async |(): (), run: Run<Arc<AtomicU32>>| {
+                if run.attempt() < 3 { Err("not yet".into()) } else { Ok(()) }
+            },
+        )
+        .handle("later", async |(): (), run: Run<Arc<AtomicU32>>| {
+            assert_eq!(run.attempt(), 1);
+            match run.state().fetch_add(1, Ordering::Relaxed) {
+                0 => Err(Again::after(Duration::ZERO)),
+                1 => Err(Again::after(Duration::from_millis(100))),
+                _ => Ok(()),
+            }
+        })
+        .start()
+        .await
+        .unwrap();
+    let delay = Duration::from_millis(100);
+    let add = Add::to("fail-twice", &()).retries(2).retry_delay(delay);
+    let end = end_of(&client, add).await;
+    assert_eq!((end.outcome, end.attempt), (RunOutcome::Succeeded, 3));
+    // Without a retry: `Again` needs none.
+    let end = end_of(&client, Add::to("later", &())).await;
+    assert_eq!((end.outcome, end.attempt), (RunOutcome::Succeeded, 1));
+    assert_eq!(starts.load(Ordering::Relaxed), 3);
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_knows_its_facts_and_its_output_is_kept() {
+    let bench = Bench::start().await.unwrap();
+    let client = bench.client();
+    let seen = Arc::new(Mutex::new(None));
+    let worker = Worker::on(client.clone())
+        .name("mailer-1")
+        .state::<Seen>(seen.clone())
+        .handle("look", async |(): (), run: Run<Seen>| {
+            run.progress(50, "half");
+            let facts = (run.id().to_owned(), run.due(), run.idempotency_key(), run.time_left());
+            *run.state().lock().unwrap() = Some(facts);
+            assert!(run.fence() > 0 && run.deadline() > run.due());
+            assert!(!run.is_cancelled() && run.traceparent().is_none());
+            Ok(())
+        })
+        .start()
+        .await
+        .unwrap();
+    assert_eq!(worker.name(), "mailer-1");
+    let add = Add::to("look", &()).name("look-7").timeout(Duration::from_secs(100));
+    let end = end_of(&client, add).await;
+    assert_eq!(end.outcome, RunOutcome::Succeeded, "{end:?}");
+    let (id, due, key, left) = seen.lock().unwrap().take().unwrap();
+    assert_eq!(id, end.run);
+    assert!(due <= end.at.unwrap());
+    assert_eq!(key, format!("schedd:{id}"));
+    assert!(left <= Duration::from_secs(100) && left > Duration::from_secs(10), "{left:?}");
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_cancelled_run_resolves_cancelled_and_ends_as_cancelled() {
+    let bench = Bench::start().await.unwrap();
+    let client = bench.client();
+    let begun = Arc::new(Notify::new());
+    let worker = Worker::on(client.clone())
+        .state(begun.clone())
+        .handle("wait", async |(): (), run: Run<Arc<Notify>>| {
+            run.state().notify_one();
+            run.cancelled().await;
+            Err("stopped half-way".into())
+        })
+        .start()
+        .await
+        .unwrap();
+    let added = client.add(Add::to("wait", &())).await.unwrap();
+    let run = added.job().run.clone().unwrap();
+    begun.notified().await;
+    client.cancel_run(&run).await.unwrap();
+    let end = client.wait(&run, LONG).await.unwrap().unwrap();
+    assert_eq!(end.outcome, RunOutcome::Cancelled);
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_handler_over_its_time_is_dropped_and_timed_out() {
+    let bench = Bench::start().await.unwrap();
+    let client = bench.client();
+    let worker = Worker::on(client.clone())
+        .cancel_grace(Duration::ZERO)
+        .handle("hang", async |(): (), _: Run| {
+            std::future::pending::<()>().await;
+            Ok(())
+        })
+        .start()
+        .await
+        .unwrap();
+    let add = Add::to("hang", &()).timeout(Duration::from_millis(200));
+    let end = end_of(&client, add).await;
+    assert_eq!(end.outcome, RunOutcome::TimedOut);
+    let error = end.error.unwrap();
+    assert_eq!(error, "the attempt exceeded its timeout of 200ms");
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_handlers_and_gives_back_what_does_not_end() {
+    let bench = Bench::start().await.unwrap();
+    let client = bench.client();
+    let begun = Arc::new(Semaphore::new(0));
+    let release = Arc::new(Notify::new());
+    let worker = |grace| {
+        let state = (begun.clone(), release.clone());
+        let worker =
+            Worker::on(client.clone()).grace(grace).cancel_grace(Duration::ZERO).state(state);
+        worker.handle("work", async |(): (), run: Run<(Arc<Semaphore>, Arc<Notify>)>| {
+            let (begun, release) = run.state();
+            begun.add_permits(1);
+            release.notified().await;
+            Ok(())
+        })
+    };
+    let first = worker(LONG).start().await.unwrap();
+    let added = client.add(Add::to("work", &())).await.unwrap();
+    begun.acquire().await.unwrap().forget();
+    let ((), ()) = tokio::join!(first.stop(), async { release.notify_one() });
+    let run = added.job().run.as_deref().unwrap();
+    let end = client.wait(run, LONG).await.unwrap().unwrap();
+    assert_eq!(end.outcome, RunOutcome::Succeeded);
+
+    let second = worker(Duration::ZERO).start().await.unwrap();
+    let added = client.add(Add::to("work", &())).await.unwrap();
+    begun.acquire().await.unwrap().forget();
+    second.stop().await;
+    // The run was given back, and starts again elsewhere with the same attempt.
+    let third = worker(LONG).start().await.unwrap();
+    begun.acquire().await.unwrap().forget();
+    release.notify_one();
+    let run = added.job().run.as_deref().unwrap();
+    let end = client.wait(run, LONG).await.unwrap().unwrap();
+    assert_eq!((end.outcome, end.attempt), (RunOutcome::Succeeded, 1));
+    third.stop().await;
+}
+
+#[tokio::test]
+async fn slots_and_concurrency_keys_bound_the_handlers_at_once() {
+    #[derive(Default)]
+    struct Counts {
+        now: AtomicU32,
+        most: AtomicU32,
+    }
+    async fn work(_: u32, run: Run<Counts>) -> schedd::Result<()> {
+        let now = run.state().now.fetch_add(1, Ordering::SeqCst) + 1;
+        run.state().most.fetch_max(now, Ordering::SeqCst);
+        tokio::task::yield_now().await;
+        let most = run.state().most.load(Ordering::SeqCst);
+        run.state().now.fetch_sub(1, Ordering::SeqCst);
+        if most > 2 { Err(format!("{most} at once").into()) } else { Ok(()) }
+    }
+    let bench = Bench::start().await.unwrap();
+    let client = bench.client();
+    let worker = Worker::on(client.clone())
+        .queue("narrow", 2)
+        .queue("wide", 20)
+        .state(Counts::default())
+        .handle("work", work);
+    client.declare_queue("narrow").await.unwrap();
+    client.declare_queue("wide").await.unwrap();
+    let narrow = (0..20).map(|number| Add::to("work", &number).queue("narrow"));
+    let added = client.add_all(narrow).await.unwrap();
+    let worker = worker.start().await.unwrap();
+    for added in added {
+        let run = added.unwrap().job().run.clone().unwrap();
+        let end = client.wait(&run, LONG).await.unwrap().unwrap();
+        assert!(end.is_success(), "{end:?}");
+    }
+    let keyed = (0..20).map(|number| Add::to("work", &number).queue("wide").key("tenant", 2));
+    for added in client.add_all(keyed).await.unwrap() {
+        let run = added.unwrap().job().run.clone().unwrap();
+        let end = client.wait(&run, LONG).await.unwrap().unwrap();
+        assert!(end.is_success(), "{end:?}");
+    }
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn two_workers_share_the_runs_and_each_takes_only_its_handlers() {
+    let bench = Bench::start().await.unwrap();
+    let client = bench.client();
+    let worker = async |name: &'static str| {
+        let done = Arc::new(Mutex::new(BTreeSet::new()));
+        let worker = Worker::on(client.clone())
+            .state(done.clone())
+            .handle(name, async |number: u32, run: Run<Arc<Mutex<BTreeSet<u32>>>>| {
+                let is_new = run.state().lock().unwrap().insert(number);
+                if is_new { Ok(()) } else { Err("a second execution".into()) }
+            })
+            .start()
+            .await
+            .unwrap();
+        (worker, done)
+    };
+    let ((first, done), (other, of_other)) = (worker("count").await, worker("other").await);
+    let adds = (0..200).map(|number| Add::to("count", &number));
+    for added in client.add_all(adds).await.unwrap() {
+        let run = added.unwrap().job().run.clone().unwrap();
+        let end = client.wait(&run, LONG).await.unwrap().unwrap();
+        assert!(end.is_success(), "{end:?}");
+    }
+    assert_eq!(done.lock().unwrap().len(), 200);
+    assert!(of_other.lock().unwrap().is_empty());
+    first.stop().await;
+    other.stop().await;
+}
+
+#[tokio::test]
+async fn a_cron_job_runs_at_each_of_its_times_while_the_bench_advances() {
+    let bench = Bench::start().await.unwrap();
+    let client = bench.client();
+    let (runs, done) = tokio::sync::mpsc::unbounded_channel();
+    let mut done = done;
+    let worker = Worker::on(client.clone())
+        .state(runs)
+        .handle(
+            "report",
+            async |(): (), run: Run<tokio::sync::mpsc::UnboundedSender<SystemTime>>| {
+                Ok(run.state().send(run.due())?)
+            },
+        )
+        .start()
+        .await
+        .unwrap();
+    client.add(Add::to("report", &()).name("report").cron("0 7 * * *")).await.unwrap();
+    let day = Duration::from_secs(86_400);
+    let mut dues = Vec::new();
+    for _ in 0..3 {
+        bench.advance(day).await.unwrap();
+        dues.push(done.recv().await.unwrap());
+    }
+    for pair in dues.windows(2) {
+        assert_eq!(pair[1].duration_since(pair[0]).unwrap(), day);
+    }
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn an_add_is_checked_by_the_rules_of_schedctl() {
+    let bench = Bench::start().await.unwrap();
+    let client = bench.client();
+    let refused = async |add: Add| match client.add(add).await {
+        Err(ClientError::Invalid(why)) => why,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        refused(Add::to("send-mail", &()).queue("mial")).await,
+        "queue mial is not known, wanted one of default (a jobs file declares queues by [queues.mial])"
+    );
+    let why = refused(Add::to("send-mail", &()).cron("61 * * * *")).await;
+    assert!(why.starts_with("cron: ") && why.contains("61"), "{why}");
+    let why = refused(Add::to("Send Mail", &())).await;
+    assert!(why.starts_with("handler: "), "{why}");
+    let why = refused(Add::to("send-mail", &()).set("timeuot", "3s")).await;
+    assert!(why.contains("timeout"), "{why}");
+    let why = refused(Add::to("send-mail", &()).at(SystemTime::UNIX_EPOCH)).await;
+    assert!(why.contains("wanted a future time"), "{why}");
+}
+
+#[tokio::test]
+async fn unique_names_and_keys_answer_what_exists() {
+    let bench = Bench::start().await.unwrap();
+    let client = bench.client();
+    let minute = Duration::from_secs(60);
+    let first = client.add(Add::to("a", &()).unique("k").in_(minute)).await.unwrap();
+    let Added::Created(job) = &first else { panic!("{first:?}") };
+    assert!(matches!(
+        client.add(Add::to("a", &()).unique("k")).await,
+        Err(ClientError::Conflict(why)) if why.contains("is held by job")
+    ));
+    let again = client.add(Add::to("a", &()).unique("k").if_absent()).await.unwrap();
+    assert_eq!(again, Added::Exists(job.clone()));
+    let debounced = Add::to("a", &()).debounce("d").in_(minute);
+    let first = client.add(debounced.clone()).await.unwrap();
+    let second = client.add(debounced).await.unwrap();
+    assert!(matches!(second, Added::Updated(_)), "{second:?}");
+    assert_eq!(first.job().name, second.job().name);
+    let named = Add::to("a", &()).name("n").in_(minute);
+    client.add(named.clone()).await.unwrap();
+    assert!(matches!(client.add(named.clone()).await, Err(ClientError::Conflict(_))));
+    let replaced = client.add(named.retries(3).replace()).await.unwrap();
+    assert!(matches!(replaced, Added::Updated(_)), "{replaced:?}");
+}
