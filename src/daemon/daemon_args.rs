@@ -28,6 +28,7 @@ use schedd_store::DEFAULT_NAMESPACE;
 /// signal stops them at once. HUP reloads jobs.toml.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "schedd", version)]
+#[allow(rustdoc::broken_intra_doc_links, reason = "the text of --help names sections in brackets")]
 pub(super) struct DaemonArgs {
     /// The jobs file [default: ./jobs.toml if only root and you may change it, else
     /// /etc/schedd/jobs.toml, else none]
