@@ -79,9 +79,10 @@ impl WorkerDesk {
         let Some(ids) = self.node.store.read_worker_claim(&ask.id).await? else {
             return Ok(Vec::new());
         };
-        // A run is noted each time that its claim is tried.
-        let ids: BTreeSet<RunId> = ids.split(' ').filter_map(|id| id.parse().ok()).collect();
-        let ids: Vec<RunId> = ids.into_iter().collect();
+        // A run is noted each time that its claim is tried. The answer keeps the order of the first.
+        let mut known = BTreeSet::new();
+        let noted = ids.split(' ').filter(|id| known.insert(*id));
+        let ids: Vec<RunId> = noted.filter_map(|id| id.parse().ok()).collect();
         let mut claims = Vec::new();
         for record in self.node.store.read_runs(&ids).await?.into_iter().flatten().flatten() {
             let is_its = record.state == RunState::Running
