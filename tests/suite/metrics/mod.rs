@@ -43,6 +43,7 @@ impl ApiNode {
         let toml = with_api(&socket_in(&dir), jobs);
         let schedd = Schedd::on(redis).node("n1").jobs(&toml).start();
         schedd.wait_for_log("All jobs of the jobs file are applied.");
+        schedd.wait_for_log("The HTTP API answers all requests.");
         Self { schedd, dir, ctl: Schedctl::on(redis) }
     }
 
