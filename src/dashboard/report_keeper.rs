@@ -66,7 +66,7 @@ impl ReportKeeper {
         let mut changes = self.last.subscribe();
         let is_right = |kept: &KeptReport| !kept.is_old(Instant::now());
         self.check_unless(is_right, store, now);
-        // An error means that the check goes on.
+        // If the check takes longer than the page waits, it goes on without the page.
         let ended = tokio::time::timeout(WAIT, changes.wait_for(|last| !last.is_under_way)).await;
         (self.last.borrow().report.clone(), ended.is_err())
     }

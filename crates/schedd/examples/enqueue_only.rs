@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 pub(crate) async fn run(client: Client) -> Result<(), Box<dyn Error>> {
     let mail = Mail { to: "ann@example.org".to_owned() };
-    // At once, in ten minutes, and each morning.
+    // One mail is due at once, one in ten minutes, and a digest is due each morning.
     client.add(Add::to("send-mail", &mail)).await?;
     client.add(Add::to("send-mail", &mail).in_(Duration::from_secs(600)).retries(5)).await?;
     let digest = Add::to("send-digest", &()).name("digest").cron("0 7 * * *").zone("Europe/Berlin");

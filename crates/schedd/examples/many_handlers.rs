@@ -40,7 +40,7 @@ async fn charge(charge: Charge, run: Run<App>) -> schedd::Result<()> {
         // The price is not known yet. This is no failure.
         return Err(Again::after(Duration::from_secs(60)));
     }
-    // The bank refuses a second request with the same key.
+    // A bank that gets this key with each request refuses to charge twice.
     run.print(format_args!("{} cents, key {}", charge.cents, run.idempotency_key()));
     let receipt = Mail { to: format!("customer{}@example.org", charge.customer) };
     run.client().add(Add::to("send-mail", &receipt).queue("mail")).await?;

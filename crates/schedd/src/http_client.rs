@@ -2,8 +2,9 @@
 
 use reqwest::{Client, ClientBuilder};
 
-/// Builds a client with more `settings`. The client uses the system's certificates. It uses no
-/// proxies from the environment, and neither redirects nor retries by itself.
+/// Returns an HTTP client to which `settings` adds settings of the caller. The client uses the
+/// certificates of the system. It ignores proxies in the environment, follows no redirects, and
+/// repeats no request.
 ///
 /// On a host without certificates, `https` requests fail with an error about the missing
 /// certificates, and `http` requests work.

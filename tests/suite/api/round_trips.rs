@@ -7,14 +7,15 @@ use crate::support::wait::{LONG, until};
 
 /// The most round trips to Redis for a request.
 const MOST: usize = 8;
-/// The most requests of each path, of which the fewest round trips count: a busy host parts commands
-/// that are sent together.
+/// The most requests of each path. The request with the fewest round trips counts, because a busy host
+/// may send commands one by one that belong into one round trip.
 const REQUESTS: usize = 20;
 /// The delay of each answer of Redis, ms. Commands that do not wait for each other's answers are then
 /// sent together, and count once.
 const DELAY: u64 = 5;
 
-/// A node whose API has a connection to Redis on which round trips are counted.
+/// A node with a counter of the round trips that its API makes to Redis. The connection of the node's
+/// own loops is not counted.
 pub(crate) struct CountedApi {
     proxy: Proxy,
     pub(crate) scene: ApiScene,

@@ -15,8 +15,7 @@ pub fn fixed_times(spec: &JobSpec) -> &[UnixMillis] {
     }
 }
 
-/// Returns the problem of a job that is added at `now` with a time that is past. Returns `None` if
-/// all times are in the future.
+/// Returns the problem of a job with a fixed time before `now`, or `None` if it has no such time.
 pub fn past_problem(spec: &JobSpec, now: UnixMillis) -> Option<Problem> {
     let at = fixed_times(spec).iter().copied().find(|at| *at < now)?;
     let ago = span(now.since(at));

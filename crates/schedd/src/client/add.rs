@@ -30,10 +30,8 @@ const TIMES: [&str; 13] = [
 
 /// A job to add: its handler, its payload, its time and its rules.
 ///
-/// Without a time the job is due at once. The values are those of [`[jobs.NAME]`][keys] of a jobs
-/// file, with the same bounds and the same messages.
-///
-/// [keys]: https://github.com/schedd/schedd/blob/main/docs/jobs-toml.md
+/// Without a time the job is due at once. The values are those of the keys of a job in a jobs file
+/// (`docs/jobs-toml.md`), with the same bounds and the same messages.
 ///
 /// ```
 /// use std::time::Duration;

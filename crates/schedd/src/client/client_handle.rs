@@ -220,7 +220,7 @@ impl Client {
             return Err(ClientError::Invalid(problem.to_string()));
         }
         if known.pools.unknown_to(&job).is_some() {
-            // The queue may have been declared since.
+            // The queue may have been declared after the last reading of the queues.
             let known = self.known(Duration::ZERO).await?;
             if let Some(why) = known.pools.unknown_to(&job) {
                 return Err(ClientError::Invalid(why));
@@ -229,8 +229,8 @@ impl Client {
         Ok(job)
     }
 
-    /// Returns the result of an add for the answer of Redis. `keeps` is true if an existing job
-    /// counts as added.
+    /// Returns the result of adding `job`, as Redis answered. If `keeps` is true, a job that exists
+    /// already counts as added.
     async fn answered(
         &self,
         name: JobName,

@@ -12,7 +12,7 @@ use schedd_core::domain::run::retry::Next;
 use schedd_core::domain::run::run_state::{AskedNext, AttemptOutcome, Ending, RunState};
 use schedd_store::{Claim, Verdict};
 
-/// The reason of a run that its worker or handler gave back.
+/// The recorded reason of a run that its worker or handler gave back without an end.
 pub(crate) const RELEASED: &str = "released by its worker";
 
 /// The verdict about an attempt, with facts for the record of the run.
