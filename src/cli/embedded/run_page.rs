@@ -110,6 +110,8 @@ pub(crate) async fn run_page(
         at = None;
     }
     let part = ended_part(store, wanted, letters, at, limit - runs.len()).await?;
+    // A run that ended between the two reads is in both lists.
+    runs.retain(|run| !part.runs.iter().any(|ended| ended.run == run.run));
     runs.extend(part.runs);
     if let (None, None, Some(job)) = (runs.first(), cursor, &wanted.job)
         && is_stranger(store, &job_name(job)?).await?

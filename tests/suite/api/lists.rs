@@ -158,6 +158,25 @@ fn open_runs_come_page_by_page_and_hidden_runs_take_no_place() {
 }
 
 #[test]
+fn a_run_that_ends_while_a_page_is_read_is_listed_once() {
+    let scene = ApiScene::start("", "[jobs.quick]\noverlap = \"allow\"\nshell = \"true\"\n");
+    std::thread::scope(|scope| {
+        let starts = scope.spawn(|| {
+            for _ in 0..100 {
+                scene.post("operator", "/v1/jobs/quick/run", "").of(200);
+            }
+        });
+        while !starts.is_finished() {
+            let page = scene.get("viewer", "/v1/runs?job=quick&limit=1000").of(200);
+            let items = page["items"].as_array().unwrap();
+            let ids: BTreeSet<&str> =
+                items.iter().map(|run| run["run_id"].as_str().unwrap()).collect();
+            assert_eq!(ids.len(), items.len(), "{page}");
+        }
+    });
+}
+
+#[test]
 fn each_verb_route_has_the_document_of_the_command_line() {
     let scene = ApiScene::start(
         "",
