@@ -15,21 +15,30 @@
 --   and no lane can be added
 -- Reply wrong_type: key, found, wanted
 
-local rev = int(micros)
+-- Each number that Lua or Redis turns into a text costs time, so these texts are made once.
+local rev, now_text = int(micros), int(now)
 local reply, of_jobs, of_due, is_planted = {'added'}, {}, {}, {}
 local is_refused = is_lane_refused(k.lanes, lane)
+local jobs, of_records, is_named = {}, {}, {}
 for at = 1, item_count do
-  local k = item(at)
+  jobs[at] = item(at)
+  of_records[#of_records + 1], of_records[#of_records + 2] = jobs[at].job, jobs[at].run
+end
+-- One call answers for nearly every batch, because the records of new jobs are missing.
+local is_any_known = redis.call('EXISTS', unpack(of_records)) > 0
+for at, k in ipairs(jobs) do
   local is_once = k.once == '1'
   -- One-shots have no entry in the audit log for their adding, because there may be very many of
   -- them. The record says who added the job.
-  local is_free = not is_refused and redis.call('EXISTS', k.job, k.run) == 0 and (is_once or not wrong_type({k.audit_log, 'zset'}))
+  local is_known = is_named[k.job_name] or is_any_known and redis.call('EXISTS', k.job, k.run) > 0
+  local is_free = not is_refused and not is_known and (is_once or not wrong_type({k.audit_log, 'zset'}))
+  is_named[k.job_name] = true
   reply[at + 1] = is_free and 1 or 0
   if is_free then
     -- The new schedule also covers a planned run that was computed from an earlier reading of the
     -- clock.
-    local since = is_once and now or math.min(now, tonumber(k.due_ms) - 1)
-    local facts = {'rev', rev, 'token', k.token, 'queue', lane, 'once', k.once, 'tz', k.tz, 'since', int(since), 'pending', k.id}
+    local since = is_once and now_text or int(math.min(now, tonumber(k.due_ms) - 1))
+    local facts = {'rev', rev, 'token', k.token, 'queue', lane, 'once', k.once, 'tz', k.tz, 'since', since, 'pending', k.id}
     add_filled(facts, {'anchor', is_once and '' or k.anchor, 'source', source_name, 'created_by', by, 'delay', k.delay, 'max_runs', k.max_runs, 'notify', k.notify})
     redis.call('HSET', k.job, unpack(add_filled(facts, definition_fields(k.definition))))
     if not is_once then note_change(k.audit_log, now, 'added', by, {}) end

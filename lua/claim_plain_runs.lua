@@ -20,6 +20,8 @@
 -- Reply wrong_type: key, found, wanted
 
 local lease_end = now + tonumber(lease_ms)
+-- Each number that Lua or Redis turns into a text costs time, so these texts are made once.
+local now_text, lease_end_text, parked_text = int(now), int(lease_end), int(PARKED)
 local stored = redis.call('GET', k.fence)
 local fence = whole(stored, FENCE)
 local room = queue_capacity(k, micros)
@@ -30,12 +32,15 @@ fence = math.max(fence, micros - 1)
 local has_stop_requests = redis.call('EXISTS', k.stop_requests) == 1
 local has_not_while = redis.call('EXISTS', k.not_while) == 1
 
-local runs, ids = {}, {}
+local runs, ids, of_open = {}, {}, {}
 for at = 1, item_count do
   runs[at] = item(at)
   ids[at] = runs[at].id
+  of_open[#of_open + 1], of_open[#of_open + 2] = runs[at].run, runs[at].open
 end
 local ready = redis.call('ZMSCORE', k.due, unpack(ids))
+-- One call answers for nearly every batch, because the keys of a plain run are missing.
+local is_any_open = redis.call('EXISTS', unpack(of_open)) > 0
 
 -- Returns the fence of a run that is not due: 0, or the fence of its first attempt if an earlier
 -- call with this token claimed the run. Returns nil if this token claimed a later attempt.
@@ -49,37 +54,37 @@ local claimed, reply, of_leases, of_running, of_jobs, of_due, is_planted = {}, {
 
 -- Claims a run and returns its fence; returns nil if the run is not plain.
 local function claim(k, ready)
-  if tonumber(ready) > now or redis.call('EXISTS', k.run) == 1 then return end
+  if tonumber(ready) > now or is_any_open and redis.call('EXISTS', k.run, k.open) > 0 then return end
   if has_stop_requests and redis.call('HEXISTS', k.stop_requests, k.id) == 1 then return end
   if k.latest_start ~= '' and now > tonumber(k.latest_start) then return end
   local job = redis.pcall('HMGET', k.job, 'rev', 'pending', 'ended', 'paused', 'notify', 'started_count', 'next_at')
   if job[1] ~= k.rev or job[2] ~= k.id or job[3] or job[4] or (job[5] or '') ~= '' or whole(job[7], PARKED) > now then return end
-  if redis.pcall('ZCARD', k.open) ~= 0 or is_planted_before(k.successor, k.successor_run) then return end
+  if is_planted_before(k.successor, k.successor_run) then return end
   if has_not_while and redis.call('ZRANGEBYLEX', k.not_while, '[' .. defined_job(k.job_name) .. ' ', '(' .. defined_job(k.job_name) .. '!', 'LIMIT', 0, 1)[1] then return end
   fence = fence + 1
-  local facts = {}
+  local fence_text, facts = int(fence), {}
   if tonumber(ready) ~= tonumber(k.due_ms) then facts = {'ready_at', int(tonumber(ready))} end
   if k.delivery ~= '' then facts[#facts + 1], facts[#facts + 2] = 'delivery', k.delivery end
   redis.call('HSET', k.run, 'job', k.job_name, 'due', k.due_ms, 'queue', lane, 'kind', 'regular', 'rev', k.rev, 'state', 'running',
-    'attempt', 1, 'fence', int(fence), 'claim', token, 'node', node, 'incarnation', incarnation, 'lease_ms', lease_ms,
-    'lease_end', int(lease_end), 'started_at', int(now), 'reason', '', 'claimed_before', 0, unpack(facts))
+    'attempt', '1', 'fence', fence_text, 'claim', token, 'node', node, 'incarnation', incarnation, 'lease_ms', lease_ms,
+    'lease_end', lease_end_text, 'started_at', now_text, 'reason', '', 'claimed_before', '0', unpack(facts))
   redis.call('ZADD', k.open, k.due_ms, k.id)
-  redis.call('HSET', k.job, 'pending', k.successor, 'started_count', whole(job[6], COUNT - 1) + 1)
+  redis.call('HSET', k.job, 'pending', k.successor, 'started_count', int(whole(job[6], COUNT - 1) + 1))
   claimed[#claimed + 1] = k.id
-  of_leases[#of_leases + 1], of_leases[#of_leases + 2] = int(lease_end), k.id .. '#' .. int(fence)
-  of_running[#of_running + 1], of_running[#of_running + 2] = int(now), k.id
-  of_jobs[#of_jobs + 1], of_jobs[#of_jobs + 2] = k.successor == '' and PARKED or k.successor_due, k.job_name
+  of_leases[#of_leases + 1], of_leases[#of_leases + 2] = lease_end_text, k.id .. '#' .. fence_text
+  of_running[#of_running + 1], of_running[#of_running + 2] = now_text, k.id
+  of_jobs[#of_jobs + 1], of_jobs[#of_jobs + 2] = k.successor == '' and parked_text or k.successor_due, k.job_name
   if k.successor ~= '' then
     of_due[#of_due + 1], of_due[#of_due + 2], is_planted[k.successor] = k.successor_ready, k.successor, true
   end
-  return int(fence)
+  return fence_text
 end
 
 local won, is_named = 0, {}
 for at, k in ipairs(runs) do
-  -- claim_runs.lua answers for a run that is named twice.
-  if won >= most or is_named[k.id] then break end
-  is_named[k.id] = true
+  -- claim_runs.lua answers for a job that is named twice.
+  if won >= most or is_named[k.job_name] then break end
+  is_named[k.job_name] = true
   local own = ready[at] and claim(k, ready[at]) or not ready[at] and fence_of_claimed(k)
   if not own then break end
   reply[at + 3] = own

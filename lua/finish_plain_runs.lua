@@ -16,17 +16,20 @@
 --   plain
 -- Reply wrong_type: key, found, wanted
 
-local runs, members = {}, {}
+-- Each number that Lua or Redis turns into a text costs time, so this text is made once.
+local now_text = int(now)
+local runs, members, of_waiting = {}, {}, {}
 for at = 1, item_count do
   runs[at] = item(at)
-  members[at] = runs[at].id .. '#' .. runs[at].fence
+  members[at], of_waiting[at] = runs[at].id .. '#' .. runs[at].fence, runs[at].waiting
 end
+local is_any_waiting = redis.call('EXISTS', unpack(of_waiting)) > 0
 local leases = redis.call('ZMSCORE', k.leases, unpack(members))
 local has_stop_requests = redis.call('EXISTS', k.stop_requests) == 1
 local has_chains = redis.call('EXISTS', k.chains) == 1
 
--- Returns the number of runs in the history of a job, and true if the job is a one-shot that ends
--- with this run; nil if the run is not plain.
+-- Returns the number of runs in the history of a job, the number of its open runs, and true if the
+-- job is a one-shot that ends with the last of them; nil if the run is not plain.
 local function plain_run(k)
   local run = redis.pcall('HMGET', k.run, 'fence', 'state', 'places')
   if run[1] ~= k.fence or run[2] ~= 'running' or (run[3] or '') ~= '' then return end
@@ -34,28 +37,28 @@ local function plain_run(k)
   if has_chains and child_links(k.chains, k.job_name, 1)[1] then return end
   local job = redis.pcall('HMGET', k.job, 'rev', 'delay', 'notify', 'skipped_behind', 'once', 'pending', 'paused_run', 'ended')
   if not job[1] or (job[2] or '') ~= '' or (job[3] or '') ~= '' or job[4] then return end
-  if redis.pcall('ZCARD', k.waiting) ~= 0 or type(redis.pcall('ZCARD', k.open)) ~= 'number' then return end
-  local kept = redis.pcall('ZCARD', k.job_history)
-  if type(kept) == 'number' then return kept, job[5] == '1' and job[6] == '' and not job[7] and not job[8] end
+  if is_any_waiting and redis.call('EXISTS', k.waiting) == 1 then return end
+  local open, kept = redis.pcall('ZCARD', k.open), redis.pcall('ZCARD', k.job_history)
+  if type(open) ~= 'number' or type(kept) ~= 'number' then return end
+  return kept, open, job[5] == '1' and job[6] == '' and not job[7] and not job[8]
 end
 
 local reply, ended, gone, of_history, of_deadlines, of_finished, no_jobs = {'finished'}, {}, {}, {}, {}, {}, {}
 for at, k in ipairs(runs) do
-  local kept, ends_job
-  if leases[at] then kept, ends_job = plain_run(k) end
+  local kept, open, ends_job
+  if leases[at] then kept, open, ends_job = plain_run(k) end
   reply[at + 1] = -1
   if kept then
-    reply[at + 1] = kept + redis.call('ZADD', k.job_history, int(now), k.id)
-    redis.call('HSET', k.run, 'state', 'succeeded', 'reason', k.reason, 'finished_at', int(now), 'verdict_fence', k.fence,
+    reply[at + 1] = kept + redis.call('ZADD', k.job_history, now_text, k.id)
+    redis.call('HSET', k.run, 'state', 'succeeded', 'reason', k.reason, 'finished_at', now_text, 'verdict_fence', k.fence,
       'verdict', 'succeeded', unpack(cjson.decode(k.facts)))
-    redis.call('ZREM', k.open, k.id)
-    if ends_job and redis.call('ZCARD', k.open) == 0 then
-      redis.call('HSET', k.job, 'ended', 'finished', 'ended_at', int(now))
+    if open - redis.call('ZREM', k.open, k.id) == 0 and ends_job then
+      redis.call('HSET', k.job, 'ended', 'finished', 'ended_at', now_text)
       no_jobs[#no_jobs + 1] = k.job_name
-      of_finished[#of_finished + 1], of_finished[#of_finished + 2] = int(now), no_jobs[#no_jobs]
+      of_finished[#of_finished + 1], of_finished[#of_finished + 2] = now_text, no_jobs[#no_jobs]
     end
     ended[#ended + 1], gone[#gone + 1] = k.id, members[at]
-    of_history[#of_history + 1], of_history[#of_history + 2] = int(now), k.id
+    of_history[#of_history + 1], of_history[#of_history + 2] = now_text, k.id
     of_deadlines[#of_deadlines + 1], of_deadlines[#of_deadlines + 2] = k.id .. ' start', k.id .. ' finish'
   end
 end
