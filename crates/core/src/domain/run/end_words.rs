@@ -1,5 +1,7 @@
 //! English texts for the end of an attempt, for use in sentences.
 
+use nix::sys::signal::Signal;
+
 /// Describes the end of an attempt by the first value that is not `None`: its error, its signal,
 /// its exit code or its HTTP status. Returns `None` if the attempt has none of these values.
 pub fn in_words(
@@ -21,9 +23,9 @@ pub fn in_words(
 
 /// Returns a text such as `signal 9 (KILL)`, with the names of `signal(7)`.
 pub fn signal_in_words(number: i32) -> String {
-    match signal_hook::low_level::signal_name(number) {
-        Some(name) => format!("signal {number} ({})", name.strip_prefix("SIG").unwrap_or(name)),
-        None => format!("signal {number}"),
+    match Signal::try_from(number).map(Signal::as_str) {
+        Ok(name) => format!("signal {number} ({})", name.strip_prefix("SIG").unwrap_or(name)),
+        Err(_) => format!("signal {number}"),
     }
 }
 
