@@ -24,6 +24,16 @@ pub enum Added {
 
 impl Added {
     /// Returns the job.
+    ///
+    /// ```
+    /// # schedd::testing::block_on(async |bench| {
+    /// # let client = bench.client();
+    /// # use schedd::Add;
+    /// let added = client.add(Add::to("report", &()).name("report")).await?;
+    /// assert_eq!(added.job().name, "report");
+    /// # Ok(())
+    /// # });
+    /// ```
     pub fn job(&self) -> &AddedJob {
         match self {
             Self::Created(job) | Self::Updated(job) | Self::Exists(job) => job,
@@ -32,6 +42,16 @@ impl Added {
 }
 
 /// The name of an added job, and its planned run.
+///
+/// ```
+/// # schedd::testing::block_on(async |bench| {
+/// # let client = bench.client();
+/// # use schedd::Add;
+/// let added = client.add(Add::to("report", &())).await?;
+/// assert!(added.job().run.is_some());
+/// # Ok(())
+/// # });
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AddedJob {

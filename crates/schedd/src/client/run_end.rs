@@ -45,6 +45,13 @@ impl std::fmt::Display for RunOutcome {
 }
 
 /// The end of a run, as [`Client::wait`](crate::Client::wait) returns it.
+///
+/// ```
+/// fn describe(end: &schedd::RunEnd) -> String {
+///     format!("{}: {} after {} attempts", end.run, end.outcome, end.attempt)
+/// }
+/// # let _ = describe;
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RunEnd {
@@ -85,6 +92,21 @@ impl RunEnd {
     }
 
     /// Returns true if the run succeeded.
+    ///
+    /// ```
+    /// # schedd::testing::block_on(async |bench| {
+    /// # let client = bench.client();
+    /// # use schedd::{Add, Run, Worker};
+    /// # use std::time::Duration;
+    /// # let worker = Worker::on(client.clone()).handle("ok", async |(): (), _: Run| Ok(())).start().await?;
+    /// let added = client.add(Add::to("ok", &())).await?;
+    /// let run = added.job().run.as_deref().unwrap();
+    /// let end = client.wait(run, Duration::from_secs(30)).await?.unwrap();
+    /// assert!(end.is_success());
+    /// # worker.stop().await;
+    /// # Ok(())
+    /// # });
+    /// ```
     pub fn is_success(&self) -> bool {
         self.outcome == RunOutcome::Succeeded
     }

@@ -4,4 +4,4 @@
 mod bench;
 mod test_server;
 
-pub use bench::{Bench, BenchError, block_on};
+pub use bench::{Bench, BenchError, block_on, in_run};

@@ -32,6 +32,14 @@ pub struct Failure {
 }
 
 /// The result of a handler.
+///
+/// ```
+/// async fn greet(name: String, run: schedd::Run) -> schedd::Result<()> {
+///     run.print(format_args!("Good morning, {name}"));
+///     Ok(())
+/// }
+/// # let _ = greet;
+/// ```
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl Failure {
@@ -93,6 +101,11 @@ pub struct Stop(());
 
 impl Stop {
     /// Returns a failure that ends the run, whatever retries the job allows.
+    ///
+    /// ```
+    /// # use schedd::Stop;
+    /// assert_eq!(Stop::because("the order has no price").to_string(), "the order has no price");
+    /// ```
     pub fn because(error: impl Into<Failure>) -> Failure {
         Failure { asked: Some(AskedNext::NoRetry), ..error.into() }
     }
@@ -112,6 +125,12 @@ pub struct Again(());
 
 impl Again {
     /// Returns the result by which the attempt starts again after `wait`, with the same number.
+    ///
+    /// ```
+    /// # use schedd::Again;
+    /// let later = Again::after(std::time::Duration::from_secs(60));
+    /// assert_eq!(later.to_string(), "to be started again");
+    /// ```
     pub fn after(wait: Duration) -> Failure {
         Failure { text: "to be started again".to_owned(), asked: Some(AskedNext::Again(wait)) }
     }

@@ -79,58 +79,136 @@ impl<S> Run<S> {
 
     /// Returns the id of the run, such as `job-7@1790000000000`. All attempts of a run have the same
     /// id.
+    ///
+    /// ```
+    /// # schedd::testing::in_run(|run| async move {
+    /// assert!(run.id().starts_with(run.job()));
+    /// # Ok(())
+    /// # });
+    /// ```
     pub fn id(&self) -> &str {
         &self.facts.id
     }
 
     /// Returns the name of the job.
+    ///
+    /// ```
+    /// # schedd::testing::in_run(|run| async move {
+    /// assert!(!run.job().is_empty());
+    /// # Ok(())
+    /// # });
+    /// ```
     pub fn job(&self) -> &str {
         &self.facts.job
     }
 
     /// Returns the time at which the run was due. It does not change with retries.
+    ///
+    /// ```
+    /// # schedd::testing::in_run(|run| async move {
+    /// assert!(run.due() <= std::time::SystemTime::now());
+    /// # Ok(())
+    /// # });
+    /// ```
     pub fn due(&self) -> SystemTime {
         self.facts.due
     }
 
     /// Returns the number of the attempt, counted from 1.
+    ///
+    /// ```
+    /// # schedd::testing::in_run(|run| async move {
+    /// assert_eq!(run.attempt(), 1);
+    /// # Ok(())
+    /// # });
+    /// ```
     pub fn attempt(&self) -> u32 {
         self.facts.attempt
     }
 
     /// Returns the fence of the attempt: a number that grows with each claim. A system that refuses
     /// a lower fence than the last one accepts nothing from an attempt that lost its run.
+    ///
+    /// ```
+    /// # schedd::testing::in_run(|run| async move {
+    /// assert!(run.fence() > 0);
+    /// # Ok(())
+    /// # });
+    /// ```
     pub fn fence(&self) -> u64 {
         self.facts.fence
     }
 
     /// Returns a key for systems that carry out a request only once: the same for all attempts of
     /// the run, and different for each run.
+    ///
+    /// ```
+    /// # schedd::testing::in_run(|run| async move {
+    /// assert_eq!(run.idempotency_key(), format!("schedd:{}", run.id()));
+    /// # Ok(())
+    /// # });
+    /// ```
     pub fn idempotency_key(&self) -> String {
         format!("schedd:{}", self.facts.id)
     }
 
     /// Returns the time at which the attempt exceeds the job's timeout.
+    ///
+    /// ```
+    /// # schedd::testing::in_run(|run| async move {
+    /// assert!(run.deadline() > run.due());
+    /// # Ok(())
+    /// # });
+    /// ```
     pub fn deadline(&self) -> SystemTime {
         self.facts.deadline
     }
 
     /// Returns the time left until the job's timeout, by a clock that nobody sets.
+    ///
+    /// ```
+    /// # schedd::testing::in_run(|run| async move {
+    /// assert!(run.time_left() > std::time::Duration::ZERO);
+    /// # Ok(())
+    /// # });
+    /// ```
     pub fn time_left(&self) -> Duration {
         self.facts.ends_at.since(BootInstant::now())
     }
 
     /// Returns the trace of the run as W3C Trace Context. `None` if the job has no trace.
+    ///
+    /// ```
+    /// # schedd::testing::in_run(|run| async move {
+    /// assert_eq!(run.traceparent(), None);
+    /// # Ok(())
+    /// # });
+    /// ```
     pub fn traceparent(&self) -> Option<&str> {
         self.facts.trace.as_deref()
     }
 
     /// Returns the state that [`Worker::state`](crate::Worker::state) set.
+    ///
+    /// ```
+    /// # schedd::testing::in_run(|run| async move {
+    /// assert_eq!(run.state(), &()); // the state of a worker without one
+    /// # Ok(())
+    /// # });
+    /// ```
     pub fn state(&self) -> &S {
         &self.state
     }
 
     /// Returns a client, to add jobs from a handler.
+    ///
+    /// ```
+    /// # schedd::testing::in_run(|run| async move {
+    /// let next = schedd::Add::to("clean-up", &run.id()).in_(std::time::Duration::from_secs(60));
+    /// run.client().add(next).await?;
+    /// # Ok(())
+    /// # });
+    /// ```
     pub fn client(&self) -> &Client {
         &self.facts.client
     }
@@ -152,21 +230,55 @@ impl<S> Run<S> {
     }
 
     /// Returns true if the run shall stop.
+    ///
+    /// ```
+    /// # schedd::testing::in_run(|run| async move {
+    /// for _row in 0..10 {
+    ///     if run.is_cancelled() {
+    ///         return Err("cancelled".into());
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # });
+    /// ```
     pub fn is_cancelled(&self) -> bool {
         self.facts.cancelled.is_cancelled()
     }
 
     /// Reports how far the work is, as a line of the output: `40 %: half of the rows`.
+    ///
+    /// ```
+    /// # schedd::testing::in_run(|run| async move {
+    /// run.progress(40, "half of the rows");
+    /// # Ok(())
+    /// # });
+    /// ```
     pub fn progress(&self, percent: u8, text: impl fmt::Display) {
         self.print(format_args!("{percent} %: {text}"));
     }
 
     /// Writes a line to the output of the run.
+    ///
+    /// ```
+    /// # schedd::testing::in_run(|run| async move {
+    /// run.print("400 rows");
+    /// # Ok(())
+    /// # });
+    /// ```
     pub fn print(&self, line: impl fmt::Display) {
         self.facts.output.append(ExcerptStream::Stdout, format!("{line}\n").as_bytes());
     }
 
     /// Returns a writer into the output of the run.
+    ///
+    /// ```
+    /// # schedd::testing::in_run(|run| async move {
+    /// use std::io::Write as _;
+    ///
+    /// writeln!(run.output(), "400 rows")?;
+    /// # Ok(())
+    /// # });
+    /// ```
     pub fn output(&self) -> RunOutput {
         RunOutput(self.facts.output.clone())
     }

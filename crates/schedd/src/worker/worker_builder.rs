@@ -81,6 +81,19 @@ pub struct Worker<S = ()> {
 impl Worker {
     /// Creates a worker for the jobs of `client`. Without a queue it serves the queue `default`,
     /// ten runs at once.
+    ///
+    /// ```
+    /// # schedd::testing::block_on(async |bench| {
+    /// # let client = bench.client();
+    /// # use schedd::{Run, Worker};
+    /// let worker = Worker::on(client)
+    ///     .handle("noop", async |(): (), _: Run| Ok(()))
+    ///     .start()
+    ///     .await?;
+    /// worker.stop().await;
+    /// # Ok(())
+    /// # });
+    /// ```
     pub fn on(client: Client) -> Self {
         let DaemonConfig { lease, shutdown_grace: grace, .. } = DaemonConfig::default();
         Self {
@@ -100,6 +113,21 @@ impl Worker {
 impl<S: Send + Sync + 'static> Worker<S> {
     /// Serves `queue`, with at most `slots` runs at once. The queue is declared if it does not exist
     /// yet.
+    ///
+    /// ```
+    /// # schedd::testing::block_on(async |bench| {
+    /// # let client = bench.client();
+    /// # use schedd::{Run, Worker};
+    /// let worker = Worker::on(client)
+    ///     .queue("mail", 8)
+    ///     .queue("reports", 1)
+    ///     .handle("noop", async |(): (), _: Run| Ok(()))
+    ///     .start()
+    ///     .await?;
+    /// worker.stop().await;
+    /// # Ok(())
+    /// # });
+    /// ```
     pub fn queue(mut self, queue: &str, slots: u32) -> Self {
         self.queues.insert(queue.to_owned(), slots);
         self
@@ -107,6 +135,22 @@ impl<S: Send + Sync + 'static> Worker<S> {
 
     /// Sets the state that the handlers share, such as a pool of connections. Handlers that were
     /// added before keep the former state.
+    ///
+    /// ```
+    /// # schedd::testing::block_on(async |bench| {
+    /// # let client = bench.client();
+    /// # use schedd::{Run, Worker};
+    /// # use std::sync::atomic::{AtomicU64, Ordering};
+    /// async fn count((): (), run: Run<AtomicU64>) -> schedd::Result<()> {
+    ///     run.state().fetch_add(1, Ordering::Relaxed);
+    ///     Ok(())
+    /// }
+    ///
+    /// let worker = Worker::on(client).state(AtomicU64::new(0)).handle("count", count).start().await?;
+    /// worker.stop().await;
+    /// # Ok(())
+    /// # });
+    /// ```
     pub fn state<T: Send + Sync + 'static>(self, state: T) -> Worker<T> {
         Worker {
             client: self.client,
@@ -127,6 +171,21 @@ impl<S: Send + Sync + 'static> Worker<S> {
     /// - It returns an error: the attempt has failed, and the job's rules decide about a retry.
     /// - It returns [`Stop`](crate::Stop) or [`Again`](crate::Again): see there.
     /// - It panics, or the payload does not fit its type: the attempt has failed.
+    ///
+    /// ```
+    /// # schedd::testing::block_on(async |bench| {
+    /// # let client = bench.client();
+    /// # use schedd::{Run, Worker};
+    /// async fn charge(cents: u64, run: Run) -> schedd::Result<()> {
+    ///     run.print(format_args!("{cents} cents"));
+    ///     Ok(())
+    /// }
+    ///
+    /// let worker = Worker::on(client).handle("charge", charge).start().await?;
+    /// worker.stop().await;
+    /// # Ok(())
+    /// # });
+    /// ```
     pub fn handle<P, F, W>(mut self, name: &str, handler: F) -> Self
     where
         P: DeserializeOwned + Send + 'static,
@@ -142,6 +201,21 @@ impl<S: Send + Sync + 'static> Worker<S> {
 
     /// Names the worker, for `schedctl nodes` and the records of runs. Workers of one name must not
     /// run at the same time. Without it, the name is that of the host with a random word.
+    ///
+    /// ```
+    /// # schedd::testing::block_on(async |bench| {
+    /// # let client = bench.client();
+    /// # use schedd::{Run, Worker};
+    /// let worker = Worker::on(client)
+    ///     .name("mailer-1")
+    ///     .handle("noop", async |(): (), _: Run| Ok(()))
+    ///     .start()
+    ///     .await?;
+    /// assert_eq!(worker.name(), "mailer-1");
+    /// worker.stop().await;
+    /// # Ok(())
+    /// # });
+    /// ```
     pub fn name(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
@@ -149,6 +223,21 @@ impl<S: Send + Sync + 'static> Worker<S> {
 
     /// Sets the time after which other workers take over the runs of this program if it dies. It is
     /// 10 s unless set, and at least 1 s. The lease is renewed meanwhile, so it does not bound runs.
+    ///
+    /// ```
+    /// # schedd::testing::block_on(async |bench| {
+    /// # let client = bench.client();
+    /// # use schedd::{Run, Worker};
+    /// # use std::time::Duration;
+    /// let worker = Worker::on(client)
+    ///     .lease(Duration::from_secs(30))
+    ///     .handle("noop", async |(): (), _: Run| Ok(()))
+    ///     .start()
+    ///     .await?;
+    /// worker.stop().await;
+    /// # Ok(())
+    /// # });
+    /// ```
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease.max(Duration::from_secs(1));
         self
@@ -156,6 +245,21 @@ impl<S: Send + Sync + 'static> Worker<S> {
 
     /// Sets the time for which a stop waits for running handlers. It is 30 s unless set. Then they
     /// are cancelled, and their runs are given back.
+    ///
+    /// ```
+    /// # schedd::testing::block_on(async |bench| {
+    /// # let client = bench.client();
+    /// # use schedd::{Run, Worker};
+    /// # use std::time::Duration;
+    /// let worker = Worker::on(client)
+    ///     .grace(Duration::from_secs(5))
+    ///     .handle("noop", async |(): (), _: Run| Ok(()))
+    ///     .start()
+    ///     .await?;
+    /// worker.stop().await;
+    /// # Ok(())
+    /// # });
+    /// ```
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
@@ -163,12 +267,38 @@ impl<S: Send + Sync + 'static> Worker<S> {
 
     /// Sets the time that a handler has to return after [`Run::cancelled`] resolved. It is 10 s unless
     /// set, and at most 10 s. Then the handler is dropped at its next `await`.
+    ///
+    /// ```
+    /// # schedd::testing::block_on(async |bench| {
+    /// # let client = bench.client();
+    /// # use schedd::{Run, Worker};
+    /// # use std::time::Duration;
+    /// let worker = Worker::on(client)
+    ///     .cancel_grace(Duration::from_secs(2))
+    ///     .handle("noop", async |(): (), _: Run| Ok(()))
+    ///     .start()
+    ///     .await?;
+    /// worker.stop().await;
+    /// # Ok(())
+    /// # });
+    /// ```
     pub fn cancel_grace(mut self, grace: Duration) -> Self {
         self.cancel_grace = grace.min(CANCEL_GRACE);
         self
     }
 
     /// Takes runs until `stop` resolves, and then stops like [`RunningWorker::stop`].
+    ///
+    /// ```
+    /// # schedd::testing::block_on(async |bench| {
+    /// # let client = bench.client();
+    /// # use schedd::{Run, Worker};
+    /// # use std::time::Duration;
+    /// let worker = Worker::on(client).handle("noop", async |(): (), _: Run| Ok(()));
+    /// worker.run_until(tokio::time::sleep(Duration::from_millis(10))).await?;
+    /// # Ok(())
+    /// # });
+    /// ```
     pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<(), ClientError> {
         let worker = self.start().await?;
         stop.await;
@@ -178,6 +308,16 @@ impl<S: Send + Sync + 'static> Worker<S> {
 
     /// Starts to take runs. Must be called inside a runtime of tokio with its timers and sockets.
     /// Fails if a name is not valid, or Redis does not answer.
+    ///
+    /// ```
+    /// # schedd::testing::block_on(async |bench| {
+    /// # let client = bench.client();
+    /// # use schedd::{Run, Worker};
+    /// let unnamed = Worker::on(client).handle("no valid name!", async |(): (), _: Run| Ok(()));
+    /// assert!(unnamed.start().await.is_err());
+    /// # Ok(())
+    /// # });
+    /// ```
     pub async fn start(self) -> Result<RunningWorker, ClientError> {
         if let Some(fault) = self.fault {
             return Err(fault);
@@ -241,6 +381,19 @@ fn wanted_name(given: Option<&str>, host: &str) -> Result<NodeName, ClientError>
 }
 
 /// A worker that takes runs. It goes on if this value is dropped, until the runtime ends.
+///
+/// ```
+/// # schedd::testing::block_on(async |bench| {
+/// # let client = bench.client();
+/// # use schedd::{Run, Worker};
+/// let worker = Worker::on(client)
+///     .handle("noop", async |(): (), _: Run| Ok(()))
+///     .start()
+///     .await?;
+/// worker.stop().await;
+/// # Ok(())
+/// # });
+/// ```
 pub struct RunningWorker {
     engine: Engine,
     name: String,
@@ -248,6 +401,20 @@ pub struct RunningWorker {
 
 impl RunningWorker {
     /// Returns the name of the worker, as the records of its runs have it.
+    ///
+    /// ```
+    /// # schedd::testing::block_on(async |bench| {
+    /// # let client = bench.client();
+    /// # use schedd::{Run, Worker};
+    /// let worker = Worker::on(client)
+    ///     .handle("noop", async |(): (), _: Run| Ok(()))
+    ///     .start()
+    ///     .await?;
+    /// assert!(!worker.name().is_empty());
+    /// worker.stop().await;
+    /// # Ok(())
+    /// # });
+    /// ```
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -255,11 +422,34 @@ impl RunningWorker {
     /// Takes no more runs, waits for the running handlers, and ends. After the time of
     /// [`Worker::grace`] the handlers that still run are cancelled, and their runs are given back
     /// without a counted attempt.
+    ///
+    /// ```
+    /// # schedd::testing::block_on(async |bench| {
+    /// # let client = bench.client();
+    /// # use schedd::{Run, Worker};
+    /// let worker = Worker::on(client)
+    ///     .handle("noop", async |(): (), _: Run| Ok(()))
+    ///     .start()
+    ///     .await?;
+    /// worker.stop().await;
+    /// # Ok(())
+    /// # });
+    /// ```
     pub async fn stop(self) {
         self.engine.stop(std::future::pending()).await;
     }
 
     /// Stops as [`RunningWorker::stop`] does, but cancels the running handlers at once.
+    ///
+    /// ```
+    /// # schedd::testing::block_on(async |bench| {
+    /// # let client = bench.client();
+    /// # use schedd::{Run, Worker};
+    /// let worker = Worker::on(client).handle("noop", async |(): (), _: Run| Ok(())).start().await?;
+    /// worker.stop_now().await;
+    /// # Ok(())
+    /// # });
+    /// ```
     pub async fn stop_now(self) {
         self.engine.stop(std::future::ready(())).await;
     }
