@@ -29,7 +29,7 @@ const MAY_IMPORT: [(&str, &[&str]); 20] = [
         "crates/schedd/src/worker",
         &["attempts", "client", "engine", "schedd_core", "schedd_schedule"],
     ),
-    ("crates/schedd/src/testing", &["client", "schedd_schedule", "schedd_store"]),
+    ("crates/schedd/src/testing", &["client", "worker", "schedd_schedule", "schedd_store"]),
     ("src/secrets", &["schedd_core", "schedd_schedule"]),
     ("src/private_redis", &["schedd_core", "schedd_schedule"]),
     (
@@ -214,6 +214,30 @@ fn every_dependency_is_named_in_the_code() {
             }
         }
     }
+}
+
+#[test]
+fn every_public_item_of_the_library_has_an_example() {
+    const ITEMS: [&str; 5] = ["pub fn ", "pub async fn ", "pub struct ", "pub enum ", "pub type "];
+    let folders = ["client", "worker", "testing"].map(|name| format!("crates/schedd/src/{name}"));
+    let mut items = 0;
+    for file in folders.iter().flat_map(|folder| files_below(Path::new(folder))) {
+        let text = fs::read_to_string(&file).unwrap();
+        // The comment and the attributes above an item.
+        let mut above = String::new();
+        for line in text.lines().map(str::trim_start) {
+            if line.starts_with("///") || line.starts_with("#[") {
+                above.push_str(line);
+                continue;
+            }
+            if ITEMS.iter().any(|item| line.starts_with(item)) && !above.contains("doc(hidden)") {
+                items += 1;
+                assert!(above.contains("```"), "{}: {line}", file.display());
+            }
+            above.clear();
+        }
+    }
+    assert!(items > 60, "only {items} items");
 }
 
 #[test]
