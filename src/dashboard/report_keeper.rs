@@ -16,7 +16,7 @@ use schedd_schedule::time::unix_millis::UnixMillis;
 use schedd_store::Store;
 
 /// The time for which a page waits for the report of a check. A longer check goes on without it.
-const WAIT: Duration = Duration::from_millis(50);
+const WAIT: Duration = Duration::from_millis(20);
 /// The age at which a report is old, whatever its check took.
 const LEAST_AGE: Duration = Duration::from_secs(10);
 /// The age at which a report is old, as a multiple of the duration of its check.
