@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -216,6 +216,90 @@ async fn a_stop_waits_for_handlers_and_gives_back_what_does_not_end() {
     let end = client.wait(run, LONG).await.unwrap().unwrap();
     assert_eq!((end.outcome, end.attempt), (RunOutcome::Succeeded, 1));
     third.stop().await;
+}
+
+/// The state of the handlers that lose their lease.
+#[derive(Default)]
+struct OnLease {
+    starts: AtomicU32,
+    steps: AtomicU32,
+    is_at_work: AtomicBool,
+}
+
+/// Returns the end of a run whose first attempt is made while the whole program stands still for
+/// longer than its lease, as when the process is stopped.
+async fn end_of_stopped_program<W>(
+    state: &Arc<OnLease>,
+    handler: impl Fn((), Run<Arc<OnLease>>) -> W + Send + Sync + 'static,
+) -> RunEnd
+where
+    W: Future<Output = schedd::Result<()>> + Send + 'static,
+{
+    let bench = Bench::start().await.unwrap();
+    let client = bench.client();
+    let worker = Worker::on(client.clone())
+        .lease(Duration::from_secs(1))
+        .state(state.clone())
+        .handle("work", handler)
+        .start()
+        .await
+        .unwrap();
+    // Not at once, so that the answer to the add comes before the program stands still.
+    let soon = Add::to("work", &()).in_(Duration::from_millis(500));
+    let added = client.add(soon).await.unwrap();
+    let run = added.job().run.as_deref().unwrap();
+    let end = loop {
+        match client.wait(run, LONG).await {
+            Ok(end) => break end.unwrap(),
+            // A question that was under way while the program stood still.
+            Err(ClientError::Unreachable(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    };
+    worker.stop().await;
+    end
+}
+
+#[tokio::test]
+async fn a_handler_makes_no_step_after_its_lease_while_the_program_stood_still() {
+    let state = Arc::new(OnLease::default());
+    let end = end_of_stopped_program(&state, async |(), run| {
+        if run.state().starts.fetch_add(1, Ordering::SeqCst) == 0 {
+            std::thread::sleep(Duration::from_millis(1_500));
+            tokio::task::yield_now().await;
+            run.state().steps.fetch_add(1, Ordering::SeqCst);
+        }
+        Ok(())
+    })
+    .await;
+    assert_eq!((end.outcome, end.attempt), (RunOutcome::Succeeded, 2));
+    assert_eq!(state.steps.load(Ordering::SeqCst), 0, "it went on after its lease");
+}
+
+#[tokio::test]
+async fn a_run_that_lost_its_lease_waits_for_the_threads_of_its_handler() {
+    let state = Arc::new(OnLease::default());
+    let end = end_of_stopped_program(&state, async |(), run| {
+        let state = run.state().clone();
+        if state.starts.fetch_add(1, Ordering::SeqCst) > 0 {
+            let is_alone = !state.is_at_work.load(Ordering::SeqCst);
+            return if is_alone { Ok(()) } else { Err("two attempts at once".into()) };
+        }
+        state.is_at_work.store(true, Ordering::SeqCst);
+        let thread = tokio::task::spawn_blocking(move || {
+            while !run.is_cancelled() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            // The time until a thread looks.
+            std::thread::sleep(Duration::from_millis(400));
+            run.state().is_at_work.store(false, Ordering::SeqCst);
+        });
+        std::thread::sleep(Duration::from_millis(1_500));
+        Ok(thread.await?)
+    })
+    .await;
+    assert_eq!((end.outcome, end.error), (RunOutcome::Succeeded, None));
+    assert_eq!(state.starts.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test]

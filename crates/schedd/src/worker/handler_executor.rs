@@ -1,10 +1,12 @@
 //! The execution of attempts by the handlers of this program.
 //!
-//! Invariant: a handler is told to stop when its lease ends, and is dropped at its next `await`. A
-//! handler that blocks its thread cannot be stopped; the attempt then counts as maybe alive.
+//! Invariant: a handler is told to stop when its lease ends, and is dropped at its next `await`. It
+//! makes no further step, also if the process was stopped meanwhile. A handler that blocks its
+//! thread, or a thread that it started, cannot be stopped; the attempt then counts as maybe alive.
 
 use std::any::Any;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -27,8 +29,11 @@ use crate::client::Client;
 
 /// The interval at which the end of the lease is checked while a handler ends.
 const LOOK: Duration = Duration::from_millis(100);
-/// The time for which a dropped handler may go on to its next `await`.
+/// The time for which a dropped handler may go on to its next `await`, and a thread that it started
+/// to its next look at the run.
 const TO_NEXT_AWAIT: Duration = Duration::from_secs(1);
+/// The interval at which the threads of a stopped handler are awaited.
+const LOOK_AT_THREADS: Duration = Duration::from_millis(10);
 
 /// The handlers of a worker as the executor of its node.
 pub(super) struct HandlerExecutor<S> {
@@ -39,7 +44,8 @@ pub(super) struct HandlerExecutor<S> {
     pub(super) cancel_grace: Duration,
 }
 
-type Work = JoinHandle<Result<(), Failure>>;
+/// The task of a handler. It returns `None` if the lease passed first.
+type Work = JoinHandle<Option<Result<(), Failure>>>;
 
 impl<S: Send + Sync + 'static> HandlerExecutor<S> {
     async fn attempt(
@@ -60,10 +66,13 @@ impl<S: Send + Sync + 'static> HandlerExecutor<S> {
         let Some(work) = self.handlers.work(&call.handler, &call.payload, run) else {
             return AttemptOutcome::failed(format!("this worker has no handler {}", call.handler));
         };
+        let work = on_lease(work, control.deadline.clone());
         let mut work: Work = tokio::spawn(work.in_current_span());
-        let interruption = match guard.run(&mut work).await {
-            Ok(ended) => return outcome_of(ended),
-            Err(interruption) => interruption,
+        let (interruption, is_over) = match guard.run(&mut work).await {
+            Ok(Ok(Some(ended))) => return outcome_of(Ok(ended)),
+            Ok(Err(error)) => return outcome_of(Err(error)),
+            Ok(Ok(None)) => (Interruption::LeaseLost, true),
+            Err(interruption) => (interruption, false),
         };
         facts.cancelled.cancel();
         let grace = match interruption {
@@ -71,18 +80,23 @@ impl<S: Send + Sync + 'static> HandlerExecutor<S> {
             Interruption::TimedOut | Interruption::Stopped(_) => self.cancel_grace,
         };
         let ended = tokio::select! {
-            ended = &mut work => Some(ended),
+            ended = &mut work, if !is_over => Some(ended),
             () = tokio::time::sleep(grace) => None,
             () = lease_end(control.deadline) => None,
         };
-        let is_gone = ended.is_some() || {
-            work.abort();
-            tokio::time::timeout(TO_NEXT_AWAIT, &mut work).await.is_ok()
+        let is_over = is_over || ended.is_some();
+        work.abort();
+        let gone = async {
+            if !is_over {
+                let _ = (&mut work).await;
+            }
+            until_alone(&facts).await;
         };
+        let is_gone = tokio::time::timeout(TO_NEXT_AWAIT, gone).await.is_ok();
         match (interruption, ended) {
             (Interruption::LeaseLost, _) if is_gone => AttemptOutcome::bare(Ending::LeaseLost),
             (Interruption::LeaseLost, _) => AttemptOutcome::bare(Ending::MaybeAlive),
-            (_, Some(Ok(Ok(())))) => AttemptOutcome::bare(Ending::Succeeded),
+            (_, Some(Ok(Some(Ok(()))))) => AttemptOutcome::bare(Ending::Succeeded),
             (Interruption::TimedOut, _) => AttemptOutcome {
                 error: Some(format!(
                     "the attempt exceeded its timeout of {}",
@@ -132,6 +146,28 @@ impl<S: Send + Sync + 'static> Execute for HandlerExecutor<S> {
 
     fn abilities(&self) -> ExecutorAbilities {
         ExecutorAbilities::default()
+    }
+}
+
+/// Returns the result of `work`, or drops it and returns `None` if it is to make a step when the
+/// lease has passed. So the first step after the process was stopped is not made.
+async fn on_lease<T>(
+    mut work: BoxFuture<'static, T>,
+    deadline: watch::Receiver<BootInstant>,
+) -> Option<T> {
+    std::future::poll_fn(|context| {
+        if BootInstant::now() >= *deadline.borrow() {
+            return Poll::Ready(None);
+        }
+        work.as_mut().poll(context).map(Some)
+    })
+    .await
+}
+
+/// Waits until nothing of the handler has its [`Run`]: no thread, and no task that it started.
+async fn until_alone(facts: &Arc<RunContext>) {
+    while Arc::strong_count(facts) > 1 {
+        tokio::time::sleep(LOOK_AT_THREADS).await;
     }
 }
 
