@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::worker::WORKER;
+use crate::worker::Crew;
 use crate::world::jobs::Job;
 use crate::world::schedule::When;
 
@@ -161,7 +161,9 @@ impl Hit {
     pub(crate) fn is_on_workers(&self) -> bool {
         match self {
             Self::Everyone => false,
-            Self::Nodes(nodes) => nodes.iter().all(|node| node.starts_with(WORKER)),
+            Self::Nodes(nodes) => {
+                nodes.iter().all(|node| Crew::Pulling.has(node) || Crew::Apps.has(node))
+            }
         }
     }
 
@@ -281,6 +283,8 @@ pub(crate) struct Evidence {
     pub(crate) small: Option<String>,
     /// The number of ends that workers reported and that were refused as stale.
     pub(crate) late_reports: usize,
+    /// The number of handlers of apps that were stopped because their leases were gone.
+    pub(crate) stopped_handlers: usize,
     /// The processes, keys and resources that were left at the end.
     pub(crate) leftovers: Vec<String>,
     /// The nodes that ended without a cause.

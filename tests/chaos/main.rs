@@ -6,7 +6,8 @@
 //! | file | owns |
 //! | --- | --- |
 //! | `plan`, `jobs`, `sharing`, `schedule` | the meaning of a seed: jobs, what they share, faults, and due times by plain arithmetic |
-//! | `pulled`, `worker` | the jobs that workers execute, and the workers |
+//! | `pulled`, `worker` | the jobs that workers execute, and the workers: `schedctl work` and apps |
+//! | `app` | a program with a handler of the Rust library |
 //! | `each_node` | the jobs that run on each node, and their instances |
 //! | `chain` | a chain of jobs: two after the first, one after both, and so on |
 //! | `small` | the node with few slots, and the runs it has to put in order |
@@ -23,6 +24,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
+mod app;
 mod checker;
 mod effects;
 mod evidence;
@@ -90,10 +92,16 @@ struct Args {
     /// Run only the checker's tests of itself
     #[arg(long)]
     self_test: bool,
+    /// Be an app of a stage
+    #[arg(long, hide = true, num_args = 4, value_names = ["DIR", "REDIS", "NAME", "LEASE"])]
+    app: Vec<String>,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    if let [dir, redis, name, lease] = &args.app[..] {
+        return app::main(app::App { dir, redis, name, lease });
+    }
     println!("checker: {} histories judged as they must be", checker::proof::self_test::run());
     if args.self_test {
         return ExitCode::SUCCESS;

@@ -79,7 +79,7 @@ impl Stage {
         mutant: Option<&str>,
         interrupted: Arc<AtomicBool>,
     ) -> Self {
-        let Grounds { dir, nodes: footings, workers, lease, .. } = grounds;
+        let Grounds { dir, nodes: footings, workers, apps, lease, .. } = grounds;
         let dir = &*dir;
         fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).unwrap();
         fs::write(dir.join("job.bash"), include_str!("job.bash")).unwrap();
@@ -100,8 +100,9 @@ impl Stage {
         };
         let nodes: Vec<Node> = footings.into_iter().enumerate().map(start).collect();
         let names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
-        let workers =
-            (0..workers).map(|number| Worker::start(number, dir, &names, lease)).collect();
+        let pulling = (0..workers).map(|number| Worker::pulling(number, dir, &names, lease));
+        let apps = (0..apps).map(|number| Worker::app(number, dir, &redis_url, lease));
+        let workers = pulling.chain(apps).collect();
         Self {
             dir: dir.to_owned(),
             redis: Mutex::new(redis),

@@ -223,7 +223,7 @@ fn of_nodes(evidence: &Evidence) -> Evidence {
 fn of_workers(evidence: &Evidence) -> Evidence {
     let mut part = part_of(evidence, true);
     for harm in part.faults.iter_mut().map(|fault| &mut fault.harm) {
-        if harm.delay == Delay::None && harm.may_repeat {
+        if harm.delay == Delay::None && harm.may_repeat && !harm.hit.is_on_workers() {
             harm.delay = Delay::Brief(view::BACK);
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::view::View;
 use super::{Finding, Verdict};
-use crate::evidence::{Attempt, Micros, Reach, span};
+use crate::evidence::{Attempt, Micros, Reach, SECOND, span};
 use crate::world::jobs::{Check, Overlap};
 
 /// DUP: an attempt followed another without a cause.
@@ -66,10 +66,12 @@ pub(super) fn overlap(view: &View<'_>, findings: &mut Vec<Finding>) {
                     continue;
                 }
                 let beyond = earlier.last_sign - later.began;
-                if beyond > 0
-                    && !view.is_frozen(earlier, later.began)
-                    && !view.is_unaware(earlier, later.began)
-                {
+                // Once its host has thawed, it is stopped as any process that lost its lease.
+                let is_frozen = view.thawed(earlier, later.began).is_some_and(|thawed| {
+                    let stopped = thawed + view.timing.kill_grace + SECOND;
+                    earlier.last_sign <= view.put_off(thawed, stopped)
+                });
+                if beyond > 0 && !is_frozen && !view.is_unaware(earlier, later.began) {
                     let both = if is_same {
                         "two attempts of one run"
                     } else {

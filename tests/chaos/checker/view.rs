@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::evidence::{
     Attempt, Delay, Evidence, Excuse, Harm, Inflicted, Micros, Recorded, RunName, SECOND, Timing,
 };
-use crate::worker::WORKER;
+use crate::worker::Crew;
 use crate::world::jobs::{Check, Job};
 use crate::world::sharing::Thing;
 use crate::world::small::SMALL;
@@ -325,13 +325,20 @@ impl<'a> View<'a> {
 
     /// Returns true if a frozen host excuses that a process of `before` lived on at `at`.
     pub(super) fn is_frozen(&self, before: &Attempt, at: Micros) -> bool {
-        self.evidence.faults.iter().any(|fault| {
+        self.thawed(before, at).is_some()
+    }
+
+    /// Returns when the host thawed that excuses that a process of `before` lived on at `at`. `None` if
+    /// no frozen host does.
+    pub(super) fn thawed(&self, before: &Attempt, at: Micros) -> Option<Micros> {
+        let excuses = |fault: &&Inflicted| {
             let is_hit = fault.harm.hit.is_on(&before.node);
             fault.harm.may_overlap
                 && is_hit
                 && fault.from <= at
                 && at <= fault.to + self.timing.recovery()
-        })
+        };
+        self.evidence.faults.iter().filter(excuses).map(|fault| fault.to).max()
     }
 }
 
@@ -349,10 +356,11 @@ pub(super) fn delay_on(fault: &Inflicted, only: Option<&str>) -> Delay {
 }
 
 /// Returns true if the fault may have hit who had an attempt, by the name of that node or worker.
-/// A request does not name its node. A worker reaches Redis through any of the nodes.
+/// A request does not name its node. A worker that asks the nodes reaches Redis through any of them;
+/// an app reaches Redis itself.
 fn may_hit(fault: &Inflicted, node: &str) -> bool {
     let hit = &fault.harm.hit;
-    node.is_empty() || hit.is_on(node) || node.starts_with(WORKER) && !hit.is_on_workers()
+    node.is_empty() || hit.is_on(node) || Crew::Pulling.has(node) && !hit.is_on_workers()
 }
 
 fn is_loss(fault: &Inflicted) -> bool {

@@ -27,6 +27,7 @@ use fastrand::Rng;
 
 use crate::evidence::{Delay, Excuse, Harm, Hit, SECOND};
 use crate::stage::{Node, Stage};
+use crate::worker::Crew;
 use crate::world::grounds::Grounds;
 use crate::world::jobs::Job;
 
@@ -101,16 +102,28 @@ pub(crate) const DECK: &[(&str, Reaches, Draw)] = &[
     ("bad-files", Reaches::Files, host::files::Storm::draw),
 ];
 
-/// The faults of workers, which come beside those of the deck.
+/// The faults of workers that ask the nodes, which come beside those of the deck.
 pub(crate) const WORKER_DECK: &[(&str, Draw)] = &[
-    ("kill-worker", workers::Kill::draw),
+    ("kill-worker", |rng, workers| workers::Kill::draw(Crew::Pulling, rng, workers)),
     ("stop-worker", workers::Freeze::draw),
-    ("frozen-worker", workers::Freeze::draw_whole),
-    ("term-worker", workers::Term::draw),
-    ("worker-lost-answers", workers::Bad::lost_answers),
-    ("worker-cut-answers", workers::Bad::cut_answers),
+    ("frozen-worker", |rng, workers| workers::Freeze::draw_whole(Crew::Pulling, rng, workers)),
+    ("term-worker", |rng, workers| workers::Term::draw(Crew::Pulling, rng, workers)),
+    ("worker-lost-answers", |rng, workers| workers::Bad::lost_answers(Crew::Pulling, rng, workers)),
+    ("worker-cut-answers", |rng, workers| workers::Bad::cut_answers(Crew::Pulling, rng, workers)),
     ("worker-slow", workers::Bad::slow),
-    ("worker-blackhole", workers::Bad::blackhole),
+    ("worker-blackhole", |rng, workers| workers::Bad::blackhole(Crew::Pulling, rng, workers)),
+];
+
+/// The faults of apps, which come beside both.
+pub(crate) const APP_DECK: &[(&str, Draw)] = &[
+    ("kill-app", |rng, apps| workers::Kill::draw(Crew::Apps, rng, apps)),
+    ("frozen-app", |rng, apps| workers::Freeze::draw_whole(Crew::Apps, rng, apps)),
+    ("term-app", |rng, apps| workers::Term::draw(Crew::Apps, rng, apps)),
+    ("interrupt-app", workers::Term::draw_at_once),
+    ("app-lost-answers", |rng, apps| workers::Bad::lost_answers(Crew::Apps, rng, apps)),
+    ("app-cut-answers", |rng, apps| workers::Bad::cut_answers(Crew::Apps, rng, apps)),
+    ("app-slow", workers::Bad::slow_app),
+    ("app-blackhole", |rng, apps| workers::Bad::blackhole(Crew::Apps, rng, apps)),
 ];
 
 /// The target of a fault.

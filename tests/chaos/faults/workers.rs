@@ -1,6 +1,9 @@
-//! FW: workers that are killed, stopped, asked to end or cut off from the nodes. The table of faults
-//! has no row for them.
+//! FW: workers that are killed, stopped, asked to end or cut off. The table of faults has no row for
+//! them.
 //! They come beside the faults of nodes, which also hit waiting workers.
+//!
+//! An app is a node, so a fault does to it what it does to a node. An app stands still as a whole,
+//! because its handlers are a part of it.
 
 use std::time::Duration;
 
@@ -9,40 +12,45 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Fault, LEASE, outage};
 use crate::effects;
-use crate::evidence::{Delay, Harm, Hit};
+use crate::evidence::{Delay, Harm, Hit, SECOND};
 use crate::proxy::LinkState;
 use crate::stage::Stage;
-use crate::worker::Worker;
+use crate::worker::{Crew, Worker};
 
 /// The time for which a fault looks for a worker at work.
 const SEEK: Duration = Duration::from_secs(4);
 
 /// A worker that a fault hits.
 #[derive(Debug, Clone, Copy)]
-struct Target(usize);
+struct Target {
+    crew: Crew,
+    number: usize,
+}
 
 impl Target {
-    fn draw(rng: &mut Rng, workers: usize) -> Self {
-        Self(rng.usize(..workers))
+    fn draw(crew: Crew, rng: &mut Rng, workers: usize) -> Self {
+        Self { crew, number: rng.usize(..workers) }
     }
 
     fn name(self) -> String {
-        format!("{}w{}", crate::worker::WORKER, self.0 + 1)
+        self.crew.name(self.number)
     }
 
     fn of(self, stage: &Stage) -> &Worker {
-        &stage.workers()[self.0]
+        stage.workers().iter().find(|worker| worker.name == self.name()).unwrap()
     }
 
     /// Takes the worker that executes a run of a job whose name begins with this, if there is one.
     fn seek(&mut self, stage: &Stage, job: &str) {
+        let crew = stage.workers().iter().filter(|worker| worker.crew == self.crew);
+        let crew: Vec<&Worker> = crew.collect();
         let _ = stage.wait(SEEK, || {
             let at_work = effects::at_work(stage.dir());
             let found = at_work.iter().find_map(|(node, run)| {
                 let is_wanted = run.starts_with(job);
-                stage.workers().iter().position(|worker| is_wanted && worker.name == *node)
+                crew.iter().position(|worker| is_wanted && worker.name == *node)
             });
-            self.0 = found.unwrap_or(self.0);
+            self.number = found.unwrap_or(self.number);
             found.is_some()
         });
     }
@@ -58,16 +66,16 @@ impl Target {
     }
 }
 
-/// `kill -9` of a worker at work. Its keeper kills its processes.
+/// `kill -9` of a worker at work. Its keeper kills its processes; handlers end with their app.
 pub(super) struct Kill {
     target: Target,
     down: Duration,
 }
 
 impl Kill {
-    pub(super) fn draw(rng: &mut Rng, workers: usize) -> Box<dyn Fault> {
+    pub(super) fn draw(crew: Crew, rng: &mut Rng, workers: usize) -> Box<dyn Fault> {
         let down = Duration::from_millis(rng.u64(100..4_000));
-        Box::new(Self { target: Target::draw(rng, workers), down })
+        Box::new(Self { target: Target::draw(crew, rng, workers), down })
     }
 }
 
@@ -113,19 +121,15 @@ pub(super) struct Freeze {
 
 impl Freeze {
     pub(super) fn draw(rng: &mut Rng, workers: usize) -> Box<dyn Fault> {
-        Box::new(Self {
-            target: Target::draw(rng, workers),
-            part: Part::Worker,
-            stopped: Vec::new(),
-        })
+        Self::of(Part::Worker, Target::draw(Crew::Pulling, rng, workers))
     }
 
-    pub(super) fn draw_whole(rng: &mut Rng, workers: usize) -> Box<dyn Fault> {
-        Box::new(Self {
-            target: Target::draw(rng, workers),
-            part: Part::Whole,
-            stopped: Vec::new(),
-        })
+    pub(super) fn draw_whole(crew: Crew, rng: &mut Rng, workers: usize) -> Box<dyn Fault> {
+        Self::of(Part::Whole, Target::draw(crew, rng, workers))
+    }
+
+    fn of(part: Part, target: Target) -> Box<dyn Fault> {
+        Box::new(Self { target, part, stopped: Vec::new() })
     }
 }
 
@@ -134,9 +138,10 @@ impl Fault for Freeze {
         "FW"
     }
     fn what(&self) -> String {
-        let part = match self.part {
-            Part::Worker => "alone",
-            Part::Whole => "whole: worker, keeper and jobs",
+        let part = match (self.part, self.target.crew) {
+            (Part::Worker, _) => "alone",
+            (Part::Whole, Crew::Pulling) => "whole: worker, keeper and jobs",
+            (Part::Whole, Crew::Apps) => "with its handlers",
         };
         format!("SIGSTOP of {} {part}", self.target.name())
     }
@@ -144,9 +149,12 @@ impl Fault for Freeze {
         LEASE * 2
     }
     fn harm(&self) -> Harm {
-        // Its question waits at a node for a while, and may get runs that nobody begins.
-        let delay = Delay::Throughout;
-        Harm { may_overlap: self.part == Part::Whole, delay, ..self.target.lost() }
+        let lost = Harm { may_overlap: self.part == Part::Whole, ..self.target.lost() };
+        match self.target.crew {
+            // Its question waits at a node for a while, and may get runs that nobody begins.
+            Crew::Pulling => Harm { delay: Delay::Throughout, ..lost },
+            Crew::Apps => lost,
+        }
     }
     fn seek(&mut self, stage: &Stage) {
         self.target.seek(stage, "pulled-short");
@@ -176,14 +184,19 @@ impl Fault for Freeze {
     }
 }
 
-/// SIGTERM of a worker, which finishes its runs first.
+/// SIGTERM of a worker, which finishes its runs first, or SIGINT of an app, which gives them back.
 pub(super) struct Term {
     target: Target,
+    signal: Signal,
 }
 
 impl Term {
-    pub(super) fn draw(rng: &mut Rng, workers: usize) -> Box<dyn Fault> {
-        Box::new(Self { target: Target::draw(rng, workers) })
+    pub(super) fn draw(crew: Crew, rng: &mut Rng, workers: usize) -> Box<dyn Fault> {
+        Box::new(Self { target: Target::draw(crew, rng, workers), signal: Signal::TERM })
+    }
+
+    pub(super) fn draw_at_once(rng: &mut Rng, apps: usize) -> Box<dyn Fault> {
+        Box::new(Self { target: Target::draw(Crew::Apps, rng, apps), signal: Signal::INT })
     }
 }
 
@@ -192,18 +205,25 @@ impl Fault for Term {
         "FW"
     }
     fn what(&self) -> String {
-        format!("SIGTERM of {}, started again when it has ended", self.target.name())
+        let signal = if self.signal == Signal::INT { "SIGINT" } else { "SIGTERM" };
+        format!("{signal} of {}, started again when it has ended", self.target.name())
     }
     fn lasts(&self) -> Duration {
         Duration::from_secs(1)
     }
     fn harm(&self) -> Harm {
-        Harm { delay: Delay::None, may_repeat: false, ..self.target.lost() }
+        let may_repeat = self.signal == Signal::INT;
+        Harm { delay: Delay::None, may_repeat, ..self.target.lost() }
+    }
+    fn seek(&mut self, stage: &Stage) {
+        if self.signal == Signal::INT {
+            self.target.seek(stage, "pulled-");
+        }
     }
     fn inflict(&mut self, stage: &Stage) {
         let worker = self.target.of(stage);
         worker.hold();
-        worker.signal_if_alive(Signal::TERM);
+        worker.signal_if_alive(self.signal);
     }
     fn heal(&mut self, stage: &Stage) {
         let worker = self.target.of(stage);
@@ -216,7 +236,7 @@ impl Fault for Term {
     }
 }
 
-/// A bad connection between a worker and the nodes.
+/// A bad connection between a worker and the nodes, or between an app and Redis.
 pub(super) struct Bad {
     target: Target,
     link_state: LinkState,
@@ -226,28 +246,37 @@ pub(super) struct Bad {
 impl Bad {
     fn drawn(
         rng: &mut Rng,
-        workers: usize,
+        target: Target,
         link_state: LinkState,
         millis: &[u64],
     ) -> Box<dyn Fault> {
         let length = Duration::from_millis(millis[rng.usize(..millis.len())]);
-        Box::new(Self { target: Target::draw(rng, workers), link_state, length })
+        Box::new(Self { target, link_state, length })
     }
 
-    pub(super) fn lost_answers(rng: &mut Rng, workers: usize) -> Box<dyn Fault> {
-        Self::drawn(rng, workers, LinkState::Swallow, &[300, 1_200, 4_000])
+    pub(super) fn lost_answers(crew: Crew, rng: &mut Rng, workers: usize) -> Box<dyn Fault> {
+        let target = Target::draw(crew, rng, workers);
+        Self::drawn(rng, target, LinkState::Swallow, &[300, 1_200, 4_000])
     }
 
-    pub(super) fn cut_answers(rng: &mut Rng, workers: usize) -> Box<dyn Fault> {
-        Self::drawn(rng, workers, LinkState::Cut, &[300, 1_200, 4_000])
+    pub(super) fn cut_answers(crew: Crew, rng: &mut Rng, workers: usize) -> Box<dyn Fault> {
+        let target = Target::draw(crew, rng, workers);
+        Self::drawn(rng, target, LinkState::Cut, &[300, 1_200, 4_000])
     }
 
     pub(super) fn slow(rng: &mut Rng, workers: usize) -> Box<dyn Fault> {
-        Self::drawn(rng, workers, LinkState::Slow(Duration::from_millis(500)), &[5_000])
+        let (target, by) = (Target::draw(Crew::Pulling, rng, workers), Duration::from_millis(500));
+        Self::drawn(rng, target, LinkState::Slow(by), &[5_000])
     }
 
-    pub(super) fn blackhole(rng: &mut Rng, workers: usize) -> Box<dyn Fault> {
-        Self::drawn(rng, workers, LinkState::Blackhole, &[1_000, 4_000, 12_000])
+    pub(super) fn slow_app(rng: &mut Rng, apps: usize) -> Box<dyn Fault> {
+        let (target, by) = (Target::draw(Crew::Apps, rng, apps), Duration::from_millis(200));
+        Self::drawn(rng, target, LinkState::Slow(by), &[3_000, 8_000])
+    }
+
+    pub(super) fn blackhole(crew: Crew, rng: &mut Rng, workers: usize) -> Box<dyn Fault> {
+        let target = Target::draw(crew, rng, workers);
+        Self::drawn(rng, target, LinkState::Blackhole, &[1_000, 4_000, 12_000])
     }
 }
 
@@ -257,15 +286,27 @@ impl Fault for Bad {
     }
     fn what(&self) -> String {
         let (state, worker) = (self.link_state, self.target.name());
-        format!("{state:?} between {worker} and the nodes for {:?}", self.length)
+        let other = match self.target.crew {
+            Crew::Pulling => "the nodes",
+            Crew::Apps => "Redis",
+        };
+        format!("{state:?} between {worker} and {other} for {:?}", self.length)
     }
     fn lasts(&self) -> Duration {
         self.length
     }
     fn harm(&self) -> Harm {
-        // A question on a connection that fell silent is asked again within its lease, so that a run
-        // may begin that much later, and any run may be lost.
-        outage(Hit::Nodes(vec![self.target.name()]), LEASE.max(self.length))
+        let hit = Hit::Nodes(vec![self.target.name()]);
+        match (self.target.crew, self.link_state) {
+            // A question on a connection that fell silent is asked again within its lease, so that a
+            // run may begin that much later, and any run may be lost.
+            (Crew::Pulling, _) => outage(hit, LEASE.max(self.length)),
+            // A few round trips lie between a due time and a start.
+            (Crew::Apps, LinkState::Slow(_)) => {
+                Harm { hit, delay: Delay::Brief(3 * SECOND), may_repeat: false, may_overlap: false }
+            }
+            (Crew::Apps, _) => outage(hit, self.length),
+        }
     }
     fn seek(&mut self, stage: &Stage) {
         self.target.seek(stage, "pulled-");

@@ -132,6 +132,7 @@ impl Scene {
             labelled: Vec::new(),
             small: stage.nodes().last().filter(|_| self.has_small).map(|node| node.name.clone()),
             late_reports: stage.workers().iter().map(Worker::refused).sum(),
+            stopped_handlers: stage.workers().iter().map(Worker::stopped).sum(),
             leftovers,
             crashes,
         })

@@ -6,7 +6,7 @@ use crate::checker;
 use crate::checker::{Finding, Verdict};
 use crate::evidence::{Evidence, Excuse, Micros, Reach, span};
 use crate::faults::needs::NOT_MADE;
-use crate::worker::WORKER;
+use crate::worker::Crew;
 
 /// The number of findings of one verdict that are shown in full; the rest are only counted.
 const SHOWN: usize = 5;
@@ -75,11 +75,14 @@ pub(crate) fn print(evidence: &Evidence, findings: &[Finding], begun: Micros) {
             checker::judged_in_order(evidence)
         );
     }
-    let of_workers = |node: &str| node.starts_with(WORKER);
+    let of = |crew: Crew| evidence.attempts.iter().filter(move |at| crew.has(&at.node)).count();
     println!(
-        "attempts of workers {}; ends that they reported too late, and that were refused {}",
-        evidence.attempts.iter().filter(|attempt| of_workers(&attempt.node)).count(),
-        evidence.late_reports
+        "attempts of workers {}, of apps {}; ends that they reported too late, and that were refused {}; handlers \
+         stopped without a lease {}",
+        of(Crew::Pulling),
+        of(Crew::Apps),
+        evidence.late_reports,
+        evidence.stopped_handlers
     );
     let mut rows: BTreeMap<&str, usize> = BTreeMap::new();
     for fault in &evidence.faults {

@@ -121,7 +121,8 @@ impl Trial {
         let set_at = now();
         let mut grounds = Grounds::plain(dir, store.address(), self.nodes + 1);
         plan.faults.iter().for_each(|(_, fault)| fault.prepare(&mut grounds));
-        (grounds.workers, grounds.lease) = (plan.workers, TIMING.lease);
+        (grounds.workers, grounds.apps) = (plan.workers, plan.apps);
+        grounds.lease = TIMING.lease;
         let labelled = sharing::label(&mut grounds.nodes[..self.nodes]);
         grounds.nodes.last_mut().map(small::make);
         let stage = Stage::set(grounds, &plan.toml(dir), None, interrupted);
@@ -157,16 +158,19 @@ impl Trial {
             // Whatever happens in here, the other threads are told to end, because the scope waits
             // for them.
             let ended = Ended(&stage);
-            let of_workers = plan.worker_faults;
+            let (of_workers, of_apps) = (plan.worker_faults, plan.app_faults);
             let workers = scope.spawn(|| conduct(&stage, of_workers, self.length));
+            let apps = scope.spawn(|| conduct(&stage, of_apps, self.length));
             let log = conduct(&stage, plan.faults, self.length);
-            let of_workers = workers.join().unwrap();
+            let beside = [workers.join().unwrap(), apps.join().unwrap()];
             is_enough.store(true, Ordering::SeqCst);
             let (people, others) = (people.join().unwrap(), others.join().unwrap());
             let (mut log, added, mut reported) = log?;
-            let (more, _, seen) = of_workers?;
-            log.extend(more);
-            reported.extend(seen);
+            for conducted in beside {
+                let (more, _, seen) = conducted?;
+                log.extend(more);
+                reported.extend(seen);
+            }
             people?;
             others?;
             stage.pause(CALM)?;
@@ -235,6 +239,7 @@ impl Trial {
             nodes: all,
             labelled,
             late_reports: stage.workers().iter().map(Worker::refused).sum(),
+            stopped_handlers: stage.workers().iter().map(Worker::stopped).sum(),
             leftovers,
             crashes,
         })

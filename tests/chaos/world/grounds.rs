@@ -15,8 +15,10 @@ pub(crate) struct Grounds {
     /// The address of the store to which jobs write.
     pub(crate) store: SocketAddr,
     pub(crate) nodes: Vec<Footing>,
-    /// The number of workers.
+    /// The number of workers that ask the nodes.
     pub(crate) workers: usize,
+    /// The number of apps.
+    pub(crate) apps: usize,
     /// The lease of the workers.
     pub(crate) lease: Micros,
 }
@@ -38,7 +40,7 @@ pub(crate) struct Footing {
 impl Grounds {
     pub(crate) fn plain(dir: &Path, store: SocketAddr, nodes: usize) -> Self {
         let nodes = (0..nodes).map(|_| Footing::default()).collect();
-        Self { dir: dir.to_owned(), store, nodes, workers: 0, lease: 0 }
+        Self { dir: dir.to_owned(), store, nodes, workers: 0, apps: 0, lease: 0 }
     }
 }
 

@@ -8,9 +8,9 @@ use fastrand::Rng;
 
 use super::chain;
 use super::jobs::{Job, head, zoo};
-use super::pulled::WORKERS;
+use super::pulled::{APPS, WORKERS};
 use crate::evidence::Micros;
-use crate::faults::{DECK, Draw, Fault, Reaches, WORKER_DECK, needs};
+use crate::faults::{APP_DECK, DECK, Draw, Fault, Reaches, WORKER_DECK, needs};
 use crate::proof::trial::TIMING;
 
 /// The time that the end of a trial takes besides its faults: owed runs are awaited, everything is
@@ -26,8 +26,12 @@ pub(crate) struct Plan {
     pub(crate) faults: Vec<Planned>,
     /// The faults of workers, which come at the same time.
     pub(crate) worker_faults: Vec<Planned>,
-    /// The number of workers.
+    /// The faults of apps, which come at the same time too.
+    pub(crate) app_faults: Vec<Planned>,
+    /// The number of workers that ask the nodes.
     pub(crate) workers: usize,
+    /// The number of apps.
+    pub(crate) apps: usize,
     /// The random numbers for decisions during the trial.
     pub(crate) rng: Rng,
 }
@@ -58,7 +62,7 @@ impl Plan {
         if !wanted.jobs.is_empty() {
             jobs.retain(|job| wanted.jobs.iter().any(|name| job.name.starts_with(name.as_str())));
         }
-        let of_workers = WORKER_DECK.iter().map(|(name, _)| *name);
+        let of_workers = WORKER_DECK.iter().chain(APP_DECK).map(|(name, _)| *name);
         let known: Vec<&str> = DECK.iter().map(|(name, _, _)| *name).chain(of_workers).collect();
         if let Some(unknown) =
             wanted.faults.iter().find(|name| !known.contains(&name.as_str()) && *name != "none")
@@ -84,12 +88,18 @@ impl Plan {
             .filter_map(deck)
             .collect();
         let faults = Self::schedule(&mut rng, &deck, (wanted.nodes, wanted.length));
-        let workers = if jobs.iter().any(|job| job.is_pulled) { WORKERS } else { 0 };
-        let is_hit = |(name, _): &&(&str, Draw)| workers > 0 && !wanted.steady && is_wanted(name);
-        let deck: Vec<Draw> = WORKER_DECK.iter().filter(is_hit).map(|(_, draw)| *draw).collect();
-        let mut of_workers = Rng::with_seed(wanted.seed ^ 2);
-        let worker_faults = Self::schedule(&mut of_workers, &deck, (workers, wanted.length));
-        Ok(Self { jobs, faults, worker_faults, workers, rng })
+        let is_served = jobs.iter().any(|job| job.is_pulled);
+        let (workers, apps) = if is_served { (WORKERS, APPS) } else { (0, 0) };
+        // The faults of a seed do not depend on those of workers.
+        let beside = |deck: &[(&str, Draw)], seed: u64, targets: usize| {
+            let is_hit =
+                |(name, _): &&(&str, Draw)| targets > 0 && !wanted.steady && is_wanted(name);
+            let deck: Vec<Draw> = deck.iter().filter(is_hit).map(|(_, draw)| *draw).collect();
+            Self::schedule(&mut Rng::with_seed(seed), &deck, (targets, wanted.length))
+        };
+        let worker_faults = beside(WORKER_DECK, wanted.seed ^ 2, workers);
+        let app_faults = beside(APP_DECK, wanted.seed ^ 3, apps);
+        Ok(Self { jobs, faults, worker_faults, app_faults, workers, apps, rng })
     }
 
     /// Returns the faults of so many nodes or workers until the time is used up, each after a calm.

@@ -1,4 +1,5 @@
-//! The jobs that workers execute: `schedctl work`, which asks the nodes for runs.
+//! The jobs that workers execute: `schedctl work`, which asks the nodes for runs, and apps, which take
+//! them from Redis themselves.
 //!
 //! Invariant: they share nothing with other jobs. So the checker judges them apart, with the faults
 //! of nodes and of workers, and judges the other jobs with the faults of nodes alone.
@@ -14,8 +15,10 @@ use crate::evidence::Micros;
 pub(crate) const QUEUE: &str = "pulled";
 /// The handler of the workers.
 pub(crate) const HANDLER: &str = "chaos";
-/// The number of workers of a trial.
+/// The number of workers of a trial that ask the nodes.
 pub(crate) const WORKERS: usize = 3;
+/// The number of apps of a trial.
+pub(crate) const APPS: usize = 2;
 
 /// Makes a job one that workers execute.
 pub(crate) fn pulled(job: Job) -> Job {

@@ -300,6 +300,8 @@ fn repeated(expect: Expect<'_>) {
     expect("an attempt that ended 1 ms before the next", &frozen(7_999).evidence, &[]);
     let mut w = frozen(9_000);
     w.evidence.faults[0].harm.may_overlap = true;
+    expect("it lived long after its host had thawed", &w.evidence, &[Verdict::Overlap]);
+    w.evidence.faults[0].to = at(28);
     expect("an attempt on a host that was frozen whole", &w.evidence, &[]);
     expect(
         "a run that lived into the next",
@@ -480,6 +482,7 @@ impl World {
             labelled: vec!["n1".into()],
             small: Some("n4".into()),
             late_reports: 0,
+            stopped_handlers: 0,
             leftovers: Vec::new(),
             crashes: Vec::new(),
         };

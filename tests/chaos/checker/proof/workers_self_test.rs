@@ -41,10 +41,58 @@ pub(super) fn judge(expect: Expect<'_>) {
         &lived(8_001).evidence,
         &[Verdict::Overlap],
     );
-    let mut w = lived(9_000);
-    w.evidence.faults[0].harm.may_overlap = true;
-    expect("the same, the host of the worker frozen whole", &w.evidence, &[]);
+    let frozen = |sign_ms| {
+        let mut w = lived(sign_ms);
+        w.evidence.faults[0].harm.may_overlap = true;
+        w.evidence.faults[0].to = at(29);
+        w
+    };
+    expect("the same, the host of the worker frozen whole", &frozen(10_900).evidence, &[]);
+    expect(
+        "a process that went on long after its host had thawed",
+        &frozen(11_100).evidence,
+        &[Verdict::Overlap],
+    );
     nodes_apart(expect);
+    apps(expect);
+}
+
+/// Runs of an app, which is a node: it reaches Redis itself.
+fn apps(expect: Expect<'_>) {
+    expect("four runs, each done by an app", &by("app1").evidence, &[]);
+    let again = |after_ms, who: &str, delay| {
+        let mut world = by("app1").again(20, after_ms, 2);
+        world.evidence.attempts.last_mut().unwrap().node = "app2".into();
+        world.fault(20, 21, Hit::Nodes(vec![who.into()]), delay, true)
+    };
+    let at_begin = |who| again(3_000, who, Delay::AtBegin);
+    expect("done, and begun again, its app killed as it ended", &at_begin("app1").evidence, &[]);
+    for (what, who) in [
+        ("the same, another app killed", "app2"),
+        ("the same, a worker killed", "worker:w1"),
+        ("the same, a node killed, which no app asks", "n3"),
+    ] {
+        expect(what, &at_begin(who).evidence, &[Verdict::Dup]);
+    }
+    let given_back = |after_ms| {
+        let mut world = again(after_ms, "app1", Delay::None);
+        let first = world.evidence.attempts.iter_mut().find(|first| first.run.due == at(20));
+        first.unwrap().ended = None;
+        world
+    };
+    expect("given back by an app that ends, and begun at once", &given_back(1_500).evidence, &[]);
+    expect("the same, and begun late", &given_back(12_000).evidence, &[Verdict::Late]);
+    let cut_off = |world: World| {
+        let hit = Hit::Nodes(vec!["app1".into()]);
+        world.begin(20, 7_000).fault(15, 29, hit, Delay::Throughout, true)
+    };
+    expect("begun late by an app that was cut off", &cut_off(by("app1")).evidence, &[]);
+    for (what, world) in [
+        ("begun late by a worker, while an app was cut off", by_worker()),
+        ("begun late by a node, while an app was cut off", World::calm()),
+    ] {
+        expect(what, &cut_off(world).evidence, &[Verdict::Late, Verdict::Drift]);
+    }
 }
 
 /// An end that a worker reports when another has the run.
@@ -105,9 +153,14 @@ fn nodes_apart(expect: Expect<'_>) {
 
 /// The same as [`World::calm`], of a job that workers execute.
 fn by_worker() -> World {
+    by("worker:w1")
+}
+
+/// The same, with this worker.
+fn by(worker: &str) -> World {
     let mut world = World::calm().job(|job| job.is_pulled = true);
     for attempt in &mut world.evidence.attempts {
-        attempt.node = "worker:w1".into();
+        attempt.node = worker.into();
     }
     world
 }
