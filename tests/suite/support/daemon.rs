@@ -112,8 +112,16 @@ impl Schedd {
         self.child = spawn(&mut self.command, &self.dir);
     }
 
+    /// Sends a signal. After SIGSTOP all threads stand still: each goes on until the kernel stops it.
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
+        if signal == Signal::STOP {
+            let threads = format!("/proc/{}/task", self.child.id());
+            until("all threads stand still", LONG, || {
+                let mut threads = fs::read_dir(&threads).into_iter().flatten().flatten();
+                threads.all(|thread| stands_still(&thread.path())).then_some(())
+            });
+        }
     }
 
     /// Sends a signal to a daemon that may have ended.
@@ -247,6 +255,13 @@ pub(crate) fn keepers_of(pid: u32) -> Vec<String> {
 /// Returns true if the process lives. A zombie, whoever inherited it, counts as ended.
 fn lives(dir: &str) -> bool {
     fs::read_to_string(format!("{dir}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+/// Returns true if the thread of this directory below `/proc` is stopped or has ended.
+fn stands_still(dir: &Path) -> bool {
+    let stat = fs::read_to_string(dir.join("stat"));
+    stat.is_ok_and(|stat| [") T ", ") Z ", ") X "].iter().any(|state| stat.contains(state)))
+        || !dir.exists()
 }
 
 fn spawn(command: &mut Command, dir: &TempDir) -> Child {
