@@ -52,7 +52,7 @@ impl Shop {
             let receipt = serde_json::to_string(&Receipt { order, to: to.to_owned() })?;
             transaction.open_table(OUTBOX)?.insert(order, receipt.as_str())?;
             if orders.insert(order, goods)?.is_some() {
-                // Without a commit, the outbox has no job of this order.
+                // The transaction is not committed, so the outbox does not keep the job either.
                 return Err(format!("order {order} exists already").into());
             }
         }

@@ -29,7 +29,7 @@ impl Places {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Import {
     pub(crate) pages: u32,
-    /// A page at which the first attempt fails, as a network sometimes does.
+    /// The page at which the first attempt fails, to show where the next attempt goes on.
     pub(crate) fails_at: Option<u32>,
 }
 

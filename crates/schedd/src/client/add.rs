@@ -49,7 +49,7 @@ const TIMES: [&str; 13] = [
 #[must_use = "a job is added by Client::add"]
 pub struct Add {
     keys: Map<String, Value>,
-    /// The reason why a value has no JSON. It is reported when the job is added.
+    /// The error of a value that cannot be written as JSON. `Client::add` reports the error.
     unreadable: Option<String>,
     if_exists: IfExists,
 }
@@ -149,7 +149,7 @@ impl Add {
         self.set("in", format_duration(delay))
     }
 
-    /// Makes the job due once, at `at`. The time must be in the future when the job is added.
+    /// Makes the job due once, at the time `at`, which must be in the future when the job is added.
     ///
     /// ```
     /// # schedd::testing::block_on(async |bench| {

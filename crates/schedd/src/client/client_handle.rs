@@ -389,8 +389,8 @@ impl Client {
         }
     }
 
-    /// Waits until the run with this id has ended, at most for `most`. Returns `None` if the run has
-    /// not ended by then; the run goes on. Tolerates an outage of Redis of 30 s.
+    /// Waits at most `most` for the end of the run with this id. Returns `None` if the run has not
+    /// ended by then; the run goes on. Tolerates an outage of Redis of 30 s.
     ///
     /// ```
     /// # schedd::testing::block_on(async |bench| {
@@ -418,7 +418,7 @@ impl Client {
                     answered = Instant::now();
                 }
                 Ok(None) if self.is_planned(&run).await? => answered = Instant::now(),
-                // A run that was claimed after the first read has a record now.
+                // A run gets its record when it is claimed. It may have been claimed since the first read.
                 Ok(None) if self.store.read_run(&run).await?.is_some() => continue,
                 Ok(None) => return Err(ClientError::NotFound(format!("no run {run}"))),
                 Err(error) if error.is_passing() && answered.elapsed() < AWAY_AT_MOST => {}

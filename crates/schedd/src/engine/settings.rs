@@ -37,7 +37,7 @@ pub struct EngineSettings {
     /// The queues and labels that flags or the environment set. They take precedence over the jobs
     /// file.
     pub serving: ServingChoice,
-    /// The queues and handlers of a worker within a program. `None` for a daemon.
+    /// The queues and handlers of a worker of the Rust library. `None` for a daemon.
     pub worker: Option<WorkerServing>,
     /// The reason why runs have no cgroups, or why their cgroups do not enforce all limits. `None`
     /// if each run has a cgroup with all limits.

@@ -47,7 +47,7 @@ pub struct Bench {
     clock: TestClock,
 }
 
-/// The reason why a bench could not be started or advanced.
+/// The error of a bench: its Redis did not start, or its time could not be advanced.
 ///
 /// ```
 /// # use schedd::testing::{Bench, BenchError};

@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// The time for which a dropped handler may go on to its next `await`, and a thread that it started
 /// to its next look at the run.
 const TO_NEXT_AWAIT: Duration = Duration::from_secs(1);
-/// The interval at which the threads of a stopped handler are awaited.
+/// The interval between two looks at whether a thread of a stopped handler still has its [`Run`].
 const LOOK_AT_THREADS: Duration = Duration::from_millis(10);
 
 /// The handlers of a worker as the executor of its node.

@@ -126,7 +126,7 @@ pub struct AttemptOutcome {
 /// The choice of a handler or a worker about the next attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AskedNext {
-    /// No further attempt, because none can succeed.
+    /// The run gets no further attempt, because its handler or worker says that none can succeed.
     NoRetry,
     /// The next attempt starts after this wait, if the job's rules allow another attempt.
     RetryIn(Duration),
