@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use schedd_core::config::NamedJob;
 use schedd_core::domain::job::unique_rule::Second;
 use schedd_core::domain::name::job_source::SourceName;
@@ -150,11 +151,10 @@ impl Client {
         adds: impl IntoIterator<Item = Add>,
     ) -> Result<Vec<Result<Added, ClientError>>, ClientError> {
         let adds: Vec<Add> = adds.into_iter().collect();
-        let mut results = Vec::with_capacity(adds.len());
-        for batch in adds.chunks(BATCH) {
-            results.extend(self.add_batch(batch).await?);
-        }
-        Ok(results)
+        // While Redis adds a batch, the next is prepared.
+        let batches: Vec<_> = adds.chunks(BATCH).map(|batch| self.add_batch(batch)).collect();
+        let results = futures_util::stream::iter(batches).buffered(2);
+        Ok(results.try_collect::<Vec<_>>().await?.into_iter().flatten().collect())
     }
 
     async fn add_batch(
