@@ -129,7 +129,16 @@ pub(crate) async fn add_from(
         let is_free = |words: &Words| under_way.iter().all(|batch| batch.words.is_disjoint(words));
         if let Some((batch, words)) = next.take_if(|(_, words)| is_free(words)) {
             let (lines, bytes) = (batch.lines(), batch.consumed);
-            let task = tokio::spawn(adder.clone().add(batch));
+            let (adder, store) = (adder.clone(), store.clone());
+            let task = tokio::spawn(async move {
+                let results = adder.add(batch).await?;
+                let stored = if is_document {
+                    stored_doubts(&store, &results).await?
+                } else {
+                    BTreeMap::new()
+                };
+                Ok((results, stored))
+            });
             under_way.push_back(UnderWay { words, lines, bytes, task });
         }
         let takes_more = is_open && next.is_none() && under_way.len() < AT_ONCE;
@@ -138,14 +147,7 @@ pub(crate) async fn add_from(
             ended = first_end(&mut under_way), if !under_way.is_empty() => {
                 let Some(UnderWay { lines, bytes, .. }) = under_way.pop_front() else { continue };
                 match ended {
-                    Ok(results) => {
-                        let stored = if is_document {
-                            stored_doubts(&store, &results).await?
-                        } else {
-                            BTreeMap::new()
-                        };
-                        sheet.report(results, stored, console);
-                    }
+                    Ok((results, stored)) => sheet.report(results, stored, console),
                     Err(failure) => {
                         is_open = false;
                         next = None;
@@ -200,7 +202,7 @@ fn gather(mut first: Batch, batches: &mut mpsc::Receiver<Batch>) -> Batch {
 }
 
 /// Waits until the first of the batches has been added.
-async fn first_end(under_way: &mut VecDeque<UnderWay>) -> Result<AddedLines, CliFailure> {
+async fn first_end(under_way: &mut VecDeque<UnderWay>) -> Result<Reported, CliFailure> {
     let Some(batch) = under_way.front_mut() else { return std::future::pending().await };
     match (&mut batch.task).await {
         Ok(results) => results,
@@ -218,8 +220,11 @@ struct UnderWay {
     lines: usize,
     /// The bytes of input that the batch covers.
     bytes: u64,
-    task: JoinHandle<Result<AddedLines, CliFailure>>,
+    task: JoinHandle<Result<Reported, CliFailure>>,
 }
+
+/// The results of a batch, and warnings about its lines that depend on other data, by line number.
+type Reported = (AddedLines, BTreeMap<usize, Vec<String>>);
 
 /// The state of an `add --stdin`: its results so far.
 struct Sheet {
