@@ -18,7 +18,7 @@ use crate::cli::local_zone::local_zone;
 use crate::private_redis;
 use crate::secrets::{Credentials, RedisUrl, SecretError};
 use schedd_core::config;
-use schedd_core::config::{FilePlace, RedisConfig, RedisInFile, Rendering};
+use schedd_core::config::{FilePlace, RedisInFile, Rendering};
 use schedd_store::{Address, DEFAULT_NAMESPACE, Eviction, Findings, Keys, Store, StoreError};
 
 /// The maximum length, in characters, of the user name that is recorded with each change.
@@ -134,7 +134,7 @@ fn variable(name: &str) -> Option<String> {
 
 fn named(global: &Global, console: &mut Console) -> Result<Option<Address>, CliFailure> {
     if let Some(url) = global.redis.clone().or_else(|| variable("SCHEDD_REDIS_URL")) {
-        return address_at(RedisUrl::Text(url)).map(Some);
+        return address_at(RedisUrl::of_text(url)).map(Some);
     }
     let Some(place) = jobs_file(global) else { return Ok(None) };
     let path = place.path();
@@ -155,11 +155,7 @@ fn named(global: &Global, console: &mut Console) -> Result<Option<Address>, CliF
             "{file} has {problems}, so its last changes are not applied: see schedctl check {file}"
         ));
     }
-    let at = match redis {
-        RedisConfig { url: Some(url), .. } => RedisUrl::Text(url),
-        RedisConfig { url_file: Some(file), .. } => RedisUrl::File(file),
-        RedisConfig { url: None, url_file: None, .. } => return Ok(None),
-    };
+    let Some(at) = RedisUrl::of_file(&redis) else { return Ok(None) };
     let named = address_at(at).map(Some);
     named.map_err(|failure| match failure {
         CliFailure::Config(lines) => CliFailure::Config(

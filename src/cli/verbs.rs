@@ -7,6 +7,7 @@
 
 use clap::{Parser, Subcommand};
 
+use super::access::acl_verb::{AclArgs, acl};
 use super::access::dashboard_verb::{DashboardArgs, dashboard};
 use super::access::token_verb::{TOKEN_HELP, TokenVerb, token};
 use super::add::{AddArgs, add};
@@ -140,6 +141,8 @@ pub(crate) enum Verb {
     /// Make, list and revoke the tokens of the HTTP API
     #[command(subcommand, after_help = TOKEN_HELP)]
     Token(TokenVerb),
+    /// Print the rights that schedd needs in Redis, as a line of an ACL
+    Acl(AclArgs),
     /// Open a browser that is signed in to the HTTP API
     Dashboard(DashboardArgs),
     /// Print a shell completion script
@@ -182,6 +185,7 @@ pub(crate) async fn dispatch(args: CliArgs, console: &mut Console) -> Result<u8,
         Verb::DataLoss => data_loss(global, console).await,
         Verb::Work(args) => Box::pin(work(global, &args, console)).await,
         Verb::Token(verb) => token(global, &verb, console),
+        Verb::Acl(args) => acl(global, &args, console).await,
         Verb::Dashboard(args) => dashboard(global, &args, console),
         Verb::Completions(args) => completions(&args, console),
     }

@@ -51,11 +51,8 @@ impl Redis {
                 .map(|address| address.with_eviction(eviction))
                 .map_err(SetupFailure::usage)
         };
-        let named = match (&args.redis, &config.redis.url, &config.redis.url_file) {
-            (Some(url), _, _) | (None, Some(url), _) => Some(RedisUrl::Text(url.clone())),
-            (None, None, Some(file)) => Some(RedisUrl::File(file.clone())),
-            (None, None, None) => None,
-        };
+        let given = args.redis.clone().map(RedisUrl::of_text);
+        let named = given.or_else(|| RedisUrl::of_file(&config.redis));
         if let Some(at) = named {
             let credentials = Credentials::of_this_process();
             let url = at

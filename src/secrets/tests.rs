@@ -2,6 +2,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use schedd_core::config::RedisConfig;
+
 use super::*;
 
 fn files(texts: &[&str]) -> Vec<EnvFile> {
@@ -122,7 +124,7 @@ fn the_address_of_redis_is_read_from_a_credential_a_file_or_both() {
     let credentials = Credentials::within(dir.path().to_owned());
     fs::write(dir.path().join("pw"), "p@ss/w:rd é\n").unwrap();
     fs::write(dir.path().join("url"), "redis://:s3cret@h/0\n").unwrap();
-    let text = |text: &str| RedisUrl::Text(text.to_owned()).read(&credentials);
+    let text = |text: &str| RedisUrl::of_text(text.to_owned()).read(&credentials);
     assert_eq!(
         text("redis://u:${credential:pw}@h:1/0").unwrap(),
         "redis://u:p%40ss%2Fw%3Ard%20%C3%A9@h:1/0"
@@ -132,7 +134,7 @@ fn the_address_of_redis_is_read_from_a_credential_a_file_or_both() {
     let file = dir.path().join("redis.url");
     let read = |text: &str| {
         fs::write(&file, text).unwrap();
-        RedisUrl::File(file.clone()).read(&credentials)
+        at_file(&file).read(&credentials)
     };
     assert_eq!(
         read(" redis://:${credential:pw}@h/0\n").unwrap(),
@@ -141,9 +143,22 @@ fn the_address_of_redis_is_read_from_a_credential_a_file_or_both() {
     assert!(
         read("\n").unwrap_err().to_string().contains("redis.url cannot be used: the file is empty")
     );
+    let redis = RedisConfig {
+        url: Some("${credential:url}".to_owned()),
+        tls_parameters: "ca_file=%2Fca.pem".to_owned(),
+        ..RedisConfig::default()
+    };
+    let with_ca = RedisUrl::of_file(&redis).unwrap().read(&credentials);
+    assert_eq!(with_ca.unwrap(), "redis://:s3cret@h/0?ca_file=%2Fca.pem");
     assert!(
         text("redis://:${credential:none}@h").unwrap_err().to_string().contains("credential none")
     );
+}
+
+/// Returns the source of an address in `file`.
+fn at_file(file: &std::path::Path) -> RedisUrl {
+    let redis = RedisConfig { url_file: Some(file.to_owned()), ..RedisConfig::default() };
+    RedisUrl::of_file(&redis).unwrap()
 }
 
 const LONGEST_FOR_TEST: usize = env_file::LONGEST + 1;
@@ -166,9 +181,7 @@ fn no_file_that_somebody_else_may_change_is_used() {
     let used = had(&files(&[&shown(&path)]), &BTreeMap::new(), &credentials);
     assert_eq!(used, Err(format!("env_file {} cannot be used: {words}", path.display())));
     assert!(fault_of(&files(&[&shown(&path)])[0], None).unwrap().contains(words));
-    for error in
-        [credentials.fill("${credential:file}"), RedisUrl::File(path.clone()).read(&credentials)]
-    {
+    for error in [credentials.fill("${credential:file}"), at_file(&path).read(&credentials)] {
         assert!(error.unwrap_err().to_string().contains(words));
     }
     // The processes run as that user, so the user gains nothing by changing the file.

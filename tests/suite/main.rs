@@ -30,5 +30,6 @@ mod secrets;
 mod service_manager;
 mod support;
 mod support_itself;
+mod topology;
 mod twins;
 mod unit_files;

@@ -7,6 +7,7 @@
 
 mod api_marks;
 mod chains;
+mod connection;
 mod consistency;
 mod gates;
 mod history;
@@ -24,6 +25,9 @@ mod test_clock;
 
 pub use api_marks::MarkSuccessor;
 pub use chains::chain_ends::{ChainEndRecord, ChildReply};
+pub use connection::address::{Address, AddressError, Eviction, Reread};
+pub use connection::least_rights::{Rights, acl_line};
+pub use connection::preflight::Findings;
 pub use consistency::check_turn::{CheckNote, CheckTurn};
 pub use consistency::indexes::{IndexName, IndexPage};
 pub use consistency::inspection::{JobToInspect, Searched};
@@ -87,8 +91,6 @@ pub use runs::run_ends::{
 };
 pub use runs::successor::Successor;
 pub use runs::view_mark::ViewMark;
-pub use server::address::{Address, AddressError, Eviction, Reread};
-pub use server::preflight::Findings;
 pub use server::redis_keys::{DEFAULT_NAMESPACE, Keys};
 pub use server::store_error::StoreError;
 #[cfg(feature = "testing")]
@@ -97,7 +99,8 @@ pub use test_clock::TestClock;
 use std::fmt;
 use std::sync::Arc;
 
-use server::redis_link::RedisLink;
+use connection::primary_search::slot_of;
+use connection::redis_link::RedisLink;
 use server::scripts::{Invocation, Script};
 
 use schedd_schedule::time::time_histogram::TimeCounts;
@@ -131,7 +134,7 @@ impl Store {
     /// Creates a store for the namespace of `keys` in the Redis at `address`. The first command
     /// connects. Fails if no Redis client can be made for the address.
     pub fn new(address: &Address, keys: Keys) -> Result<Self, StoreError> {
-        let link = RedisLink::new(address)?;
+        let link = RedisLink::new(address, slot_of(keys.namespace()))?;
         Ok(Self {
             keys,
             renewals: link.for_one_call()?,
@@ -213,6 +216,11 @@ impl Store {
     /// Returns the name of the namespace.
     pub fn namespace(&self) -> &str {
         self.keys.namespace()
+    }
+
+    /// Returns true if the address of Redis is that of a cluster.
+    pub fn is_in_cluster(&self) -> bool {
+        self.link.is_in_cluster()
     }
 
     /// Returns the facts that the server reported when the current connection was made. Connects

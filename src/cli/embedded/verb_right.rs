@@ -39,7 +39,8 @@ pub(crate) fn right_of(verb: &Verb) -> VerbRight {
         | Verb::Nodes
         | Verb::Groups(_)
         | Verb::DataLoss
-        | Verb::Graph(_) => VerbRight::Read,
+        | Verb::Graph(_)
+        | Verb::Acl(_) => VerbRight::Read,
         Verb::Run(_)
         | Verb::Rerun(_)
         | Verb::Backfill(_)

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
+use schedd_store::Rights;
 use tempfile::TempDir;
 
 use super::wait::{LONG, until};
@@ -75,12 +76,20 @@ impl TestRedis {
         server
     }
 
+    /// The address for programs and stores. With `SCHEDD_TEST_LEAST_RIGHTS` in the environment it
+    /// is that of a user with the least rights.
     pub(crate) fn url(&self) -> String {
+        let user = if has_least_rights() { "?user=least&pass=least" } else { "" };
+        format!("{}{user}", self.url_of_admin())
+    }
+
+    fn url_of_admin(&self) -> String {
         format!("unix://{}", self.socket().display())
     }
 
+    /// A connection that may do everything.
     pub(crate) fn connection(&self) -> redis::Connection {
-        redis::Client::open(self.url()).unwrap().get_connection().unwrap()
+        redis::Client::open(self.url_of_admin()).unwrap().get_connection().unwrap()
     }
 
     /// Kills the server as a crash would and waits for its end.
@@ -114,7 +123,7 @@ impl TestRedis {
     }
 
     fn await_answer(&mut self) {
-        let url = self.url();
+        let url = self.url_of_admin();
         until("the test's redis-server answers", LONG, || {
             assert_eq!(
                 self.child.try_wait().unwrap(),
@@ -124,6 +133,15 @@ impl TestRedis {
             let mut connection = redis::Client::open(&*url).ok()?.get_connection().ok()?;
             redis::cmd("PING").query::<String>(&mut connection).ok()
         });
+        if has_least_rights() {
+            // The tests use many namespaces.
+            let line = schedd_store::acl_line("least", "*", Rights::All, "redis 7.0", false)
+                .replace("PASSWORD", "least")
+                .replace("{*}", "{*");
+            let rules: Vec<&str> = line.split(' ').skip(1).collect();
+            let () =
+                redis::cmd("ACL").arg("SETUSER").arg(rules).query(&mut self.connection()).unwrap();
+        }
     }
 }
 
@@ -132,6 +150,11 @@ impl Drop for TestRedis {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Returns true if all programs and stores of the tests use a Redis user with the least rights.
+fn has_least_rights() -> bool {
+    std::env::var_os("SCHEDD_TEST_LEAST_RIGHTS").is_some()
 }
 
 /// Returns a directory in /tmp, not below TMPDIR: a socket's path must be short.

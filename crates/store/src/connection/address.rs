@@ -1,24 +1,63 @@
 //! The address of Redis: a URL that is checked before any connection, and the form of the URL
 //! without secrets.
 //!
-//! Invariant: an address leads to one server for the life of a process. Each connection reads the
+//! An address names one server, Sentinels, or nodes of a cluster. The last two lead to the server
+//! that is the primary now, which a new connection looks for.
+//!
+//! Invariant: an address leads to the same data for the life of a process. Each connection reads the
 //! URL again from its source, but takes only the user and password from the URL. A node that moved
 //! to another server would leave its jobs and runs behind.
 
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use redis::{ConnectionInfo, IntoConnectionInfo};
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 
+use super::primary_search;
+use super::primary_search::Seed;
+use crate::server::store_error::StoreError;
 use schedd_core::domain::name::redis_url_text;
+use schedd_core::domain::name::redis_url_text::RedisSeeds;
 
 /// The address of Redis, as a URL that was checked.
 #[derive(Clone)]
 pub struct Address {
-    info: ConnectionInfo,
+    settings: Settings,
     shown: String,
     /// The function that reads the URL again before each connection; None if the URL never changes.
     reread: Option<Reread>,
     eviction: Eviction,
+    /// The nodes of the cluster at the last search. Nodes that the URL names may be gone by now.
+    known_nodes: Arc<Mutex<Vec<ConnectionAddr>>>,
+}
+
+/// The settings of connections that a URL gives.
+#[derive(Clone)]
+struct Settings {
+    /// The settings for each server of the URL; there is at least one server.
+    servers: Vec<ConnectionInfo>,
+    route: Route,
+    tls: TlsFiles,
+}
+
+/// The way from the servers of a URL to the server with the data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Route {
+    /// The URL names the server itself.
+    Direct,
+    /// The URL names Sentinels. They know the server as this name.
+    Sentinels { master: String, user: Option<String>, password: Option<String> },
+    /// The URL names nodes of a cluster.
+    Cluster,
+}
+
+/// The PEM files for TLS, which are read again for each connection.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct TlsFiles {
+    /// The certificates of authorities that are trusted in place of those of this host.
+    authority: Option<PathBuf>,
+    /// The certificate of this client and its key.
+    own: Option<(PathBuf, PathBuf)>,
 }
 
 /// A function that reads a URL from its source. It returns None if the URL cannot be read.
@@ -37,7 +76,7 @@ pub enum Eviction {
 /// An invalid Redis URL. The error never contains a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "Redis URL {shown}is not valid: {why}; wanted redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix:///PATH"
+    "Redis URL {shown}is not valid: {why}; wanted redis://HOST:PORT/DB, rediss://HOST:PORT/DB, unix:///PATH, redis+sentinel://HOST:PORT,HOST:PORT/NAME or redis+cluster://HOST:PORT,HOST:PORT"
 )]
 pub struct AddressError {
     shown: String,
@@ -45,7 +84,8 @@ pub struct AddressError {
 }
 
 impl Address {
-    /// Parses `url`. Fails unless its scheme is `redis:`, `rediss:`, `unix:` or `redis+unix:`.
+    /// Parses `url`. Fails unless its scheme is `redis:`, `rediss:`, `unix:` or `redis+unix:`, or
+    /// names several servers, such as `redis+sentinel:` and `rediss+cluster:`.
     pub fn parse(url: &str) -> Result<Self, AddressError> {
         let shown = without_password(url);
         let fail = |why: &str| AddressError {
@@ -59,7 +99,11 @@ impl Address {
                 why: "the URL has no \"://\"".to_owned(),
             });
         };
-        if !["redis", "rediss", "unix", "redis+unix"].contains(&scheme) {
+        let seeds = RedisSeeds::of(url);
+        let (plain, _) = scheme.split_once('+').filter(|_| seeds.is_some()).unwrap_or((scheme, ""));
+        if !["redis", "rediss", "unix", "redis+unix"].contains(&plain)
+            || seeds.is_some() && plain == "unix"
+        {
             return Err(fail(&format!("the scheme {scheme:?} is unknown")));
         }
         // The URL is printed, and a control character could change the terminal.
@@ -69,18 +113,13 @@ impl Address {
         if let Some(why) = redis_url_text::fault_of(url) {
             return Err(fail(why));
         }
-        let info = url
-            .into_connection_info()
-            .map_err(|error| fail(error.detail().unwrap_or("the URL cannot be parsed")))?;
-        // TCP_NODELAY sends small commands at once. The user timeout detects a peer that vanished.
-        let tcp = redis::io::tcp::TcpSettings::default()
-            .set_nodelay(true)
-            .set_user_timeout(std::time::Duration::from_secs(5));
+        let settings = Settings::of(url, seeds).map_err(|why| fail(&why))?;
         Ok(Self {
-            info: info.set_tcp_settings(tcp),
+            settings,
             shown,
             reread: None,
             eviction: Eviction::Refused,
+            known_nodes: Arc::default(),
         })
     }
 
@@ -102,29 +141,164 @@ impl Address {
         self.eviction
     }
 
-    /// Returns the connection settings of the URL that was parsed first.
+    /// Returns the connection settings of the first server of the URL that was parsed first.
     pub(crate) fn given(&self) -> &ConnectionInfo {
-        &self.info
+        // `Settings::of` fails for a URL without a server.
+        &self.settings.servers[0]
     }
 
-    /// Returns the connection settings with the user and password that the URL has now. If the URL
-    /// cannot be read or names another server, returns the settings of the first URL: a file with
-    /// the URL may be half written.
-    pub(crate) async fn info(&self) -> ConnectionInfo {
-        let Some(reread) = self.reread.clone() else { return self.info.clone() };
+    /// Returns true if the server with the data may change, because Sentinels or a cluster decide.
+    pub(crate) fn is_routed(&self) -> bool {
+        self.settings.route != Route::Direct
+    }
+
+    /// Returns true if the address is that of a cluster.
+    pub(crate) fn is_of_cluster(&self) -> bool {
+        self.settings.route == Route::Cluster
+    }
+
+    /// Returns a client for the server that has the keys of `slot` now. Asks the Sentinels or the
+    /// nodes of the cluster. Fails if none of them knows the server, or if a file for TLS cannot be
+    /// read.
+    pub(crate) async fn primary(&self, slot: u16) -> Result<redis::Client, StoreError> {
+        let fail = |why: String| StoreError::Unavailable { address: self.shown.clone(), why };
+        let Settings { servers, route, tls } = self.current().await;
+        let certificates = tls.read().await.map_err(fail)?;
+        let client = |info: ConnectionInfo| {
+            // Without a file for TLS, the library finds the certificates of this host.
+            let made = match &certificates {
+                Some(certificates) => redis::Client::build_with_tls(info, certificates.clone()),
+                None => redis::Client::open(info),
+            };
+            made.map_err(|error| StoreError::from_redis(&self.shown, &error))
+        };
+        let first = servers[0].clone();
+        let seed = |info: ConnectionInfo| {
+            let server = info.addr().clone();
+            client(info).map(|client| Seed { server, client })
+        };
+        let found = match &route {
+            Route::Direct => return client(first),
+            Route::Sentinels { master, user, password } => {
+                let mut login = RedisConnectionInfo::default();
+                if let Some(user) = user {
+                    login = login.set_username(user);
+                }
+                if let Some(password) = password {
+                    login = login.set_password(password);
+                }
+                let seeds =
+                    servers.into_iter().map(|info| seed(info.set_redis_settings(login.clone())));
+                primary_search::ask_sentinels(seeds.collect::<Result<_, _>>()?, master).await
+            }
+            Route::Cluster => {
+                let mut servers = servers;
+                for node in &*self.known_nodes.lock().unwrap_or_else(PoisonError::into_inner) {
+                    if servers.iter().all(|info| info.addr() != node) {
+                        servers.push(first.clone().set_addr(node.clone()));
+                    }
+                }
+                let seeds = servers.into_iter().map(seed).collect::<Result<_, _>>()?;
+                primary_search::ask_nodes(seeds, slot).await
+            }
+        };
+        let found = found.map_err(fail)?;
+        if !found.others.is_empty() {
+            *self.known_nodes.lock().unwrap_or_else(PoisonError::into_inner) = found.others;
+        }
+        client(first.set_addr(found.server))
+    }
+
+    /// Returns the settings with the users and passwords that the URL has now. If the URL cannot be
+    /// read or names other servers, returns the first settings: a file with the URL may be half
+    /// written.
+    async fn current(&self) -> Settings {
+        let Some(reread) = self.reread.clone() else { return self.settings.clone() };
         let text =
             tokio::task::spawn_blocking(move || reread()).await.ok().flatten().unwrap_or_default();
-        let kept = Self::parse(text.trim()).map(|kept| kept.info).ok();
-        let leads_here = |kept: &ConnectionInfo| {
-            kept.addr() == self.info.addr()
-                && kept.redis_settings().db() == self.info.redis_settings().db()
-        };
-        kept.filter(leads_here).unwrap_or_else(|| self.info.clone())
+        let now = Self::parse(text.trim()).map(|now| now.settings).ok();
+        now.filter(|now| now.leads_to(&self.settings)).unwrap_or_else(|| self.settings.clone())
     }
 
     /// Returns the URL without its password.
     pub fn shown(&self) -> &str {
         &self.shown
+    }
+}
+
+impl Settings {
+    /// Returns the settings of a checked URL. Fails if the library cannot parse the URL.
+    fn of(url: &str, seeds: Option<RedisSeeds>) -> Result<Self, String> {
+        // TCP_NODELAY sends small commands at once. The user timeout detects a peer that vanished.
+        let tcp = redis::io::tcp::TcpSettings::default()
+            .set_nodelay(true)
+            .set_user_timeout(std::time::Duration::from_secs(5));
+        let parameter = |name: &str| redis_url_text::parameter(url, name);
+        let (master, urls) = match seeds {
+            None => (None, vec![url.to_owned()]),
+            Some(RedisSeeds { master, urls }) => (Some(master), urls),
+        };
+        let mut servers = Vec::new();
+        for url in urls {
+            let info = url
+                .as_str()
+                .into_connection_info()
+                .map_err(|error| error.detail().unwrap_or("the URL cannot be parsed").to_owned())?;
+            servers.push(info.set_tcp_settings(tcp.clone()));
+        }
+        let route = match master {
+            None => Route::Direct,
+            Some(None) => Route::Cluster,
+            Some(Some(master)) => Route::Sentinels {
+                master,
+                user: parameter("sentinel_user"),
+                password: parameter("sentinel_password"),
+            },
+        };
+        let path = |name: &str| parameter(name).map(PathBuf::from);
+        let tls =
+            TlsFiles { authority: path("ca_file"), own: path("cert_file").zip(path("key_file")) };
+        Ok(Self { servers, route, tls })
+    }
+
+    /// Returns true if both settings lead to the same data.
+    fn leads_to(&self, other: &Self) -> bool {
+        let place = |settings: &Self| {
+            let servers = settings.servers.iter();
+            let servers = servers.map(|info| (info.addr().clone(), info.redis_settings().db()));
+            let master = match &settings.route {
+                Route::Sentinels { master, .. } => Some(master.clone()),
+                Route::Direct | Route::Cluster => None,
+            };
+            (servers.collect::<Vec<_>>(), master, settings.route == Route::Cluster)
+        };
+        place(self) == place(other)
+    }
+}
+
+impl TlsFiles {
+    /// Reads the files. Returns `None` if no file is set. The error names the file that cannot be
+    /// read.
+    async fn read(&self) -> Result<Option<redis::TlsCertificates>, String> {
+        if *self == Self::default() {
+            return Ok(None);
+        }
+        let read = async |kind: &str, path: &PathBuf| {
+            let bytes = tokio::fs::read(path).await;
+            bytes.map_err(|error| format!("{kind} {} cannot be read: {error}", path.display()))
+        };
+        let root_cert = match &self.authority {
+            Some(path) => Some(read("ca_file", path).await?),
+            None => None,
+        };
+        let client_tls = match &self.own {
+            Some((certificate, key)) => Some(redis::ClientTlsConfig {
+                client_cert: read("cert_file", certificate).await?,
+                client_key: read("key_file", key).await?,
+            }),
+            None => None,
+        };
+        Ok(Some(redis::TlsCertificates { client_tls, root_cert }))
     }
 }
 
@@ -207,7 +381,7 @@ mod tests {
         let address = Address::parse("redis://:old@h:1/2").unwrap().read_anew_by(reread);
         let password = async |text: &str| {
             std::fs::write(file.path(), text).unwrap();
-            address.info().await.redis_settings().password().map(str::to_owned)
+            address.current().await.servers[0].redis_settings().password().map(str::to_owned)
         };
         assert_eq!(password("redis://u:new@h:1/2\n").await.as_deref(), Some("new"));
         for other in ["", "redis://:new@other:1/2", "redis://:new@h:1/3", "no address"] {

@@ -1,7 +1,7 @@
 //! The check of each new connection to Redis: its `INFO` must describe a server that schedd can
 //! use.
 
-use super::address::Eviction;
+use super::address::{Address, Eviction};
 
 /// The facts about a server that schedd can use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,14 +24,14 @@ pub struct Findings {
 pub(crate) fn judge(
     info: &str,
     appendfsync: Option<&str>,
-    eviction: Eviction,
+    address: &Address,
 ) -> Result<Findings, String> {
     let field = |name: &str| {
         info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
     };
     if field("redis_mode") == Some("sentinel") {
         return Err(
-            "the server is a Sentinel, not a Redis server; give the address of the primary"
+            "the server is a Sentinel, not a Redis server; give sentinels and master in [redis], or redis+sentinel://HOST:PORT/NAME"
                 .to_owned(),
         );
     }
@@ -48,18 +48,22 @@ pub(crate) fn judge(
             "the server is {kind} {version}, wanted Redis 7.0 or later, or Valkey 7.2 or later"
         ));
     }
-    if field("cluster_enabled") == Some("1") {
-        return Err(
-            "the server is a node of a Redis Cluster, which this version does not support; give a single server".to_owned()
-        );
+    match (field("cluster_enabled") == Some("1"), address.is_of_cluster()) {
+        (true, false) => {
+            return Err("the server is a node of a Redis Cluster; give cluster = [\"HOST:PORT\"] in [redis], or redis+cluster://HOST:PORT".to_owned());
+        }
+        (false, true) => {
+            return Err("the server is no node of a Redis Cluster; give it as url in [redis], or as redis://HOST:PORT".to_owned());
+        }
+        _ => {}
     }
-    if matches!(field("role"), Some("slave" | "replica")) {
+    if is_replica(info) {
         return Err("the server is a read-only replica; give the address of the primary".to_owned());
     }
     let evicts_by =
         field("maxmemory_policy").filter(|policy| *policy != "noeviction").map(str::to_owned);
     if let Some(policy) = &evicts_by
-        && eviction == Eviction::Refused
+        && address.eviction() == Eviction::Refused
     {
         return Err(format!(
             "the maxmemory-policy is {policy}, which deletes jobs when memory is short; set noeviction (CONFIG SET maxmemory-policy noeviction), or accept the loss with allow_eviction = true in [redis] of jobs.toml"
@@ -84,6 +88,12 @@ pub(crate) fn judge(
     Ok(Findings { server: format!("{kind} {version}"), warnings, evicts_by, identity })
 }
 
+/// Returns true if the `INFO` text is that of a replica.
+pub(crate) fn is_replica(info: &str) -> bool {
+    let roles = info.lines().filter_map(|line| line.strip_prefix("role:"));
+    roles.map(str::trim).any(|role| matches!(role, "slave" | "replica"))
+}
+
 fn parse_version(text: &str) -> Option<(u32, u32)> {
     let mut parts = text.split('.');
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
@@ -96,7 +106,7 @@ mod tests {
     const GOOD: &str = "redis_version:7.0.15\r\nredis_mode:standalone\r\nrole:master\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\ncluster_enabled:0\r\n";
 
     fn judged(info: &str, appendfsync: Option<&str>) -> Result<Findings, String> {
-        judge(info, appendfsync, Eviction::Refused)
+        judge(info, appendfsync, &Address::parse("redis://h").unwrap())
     }
 
     #[test]
@@ -107,9 +117,10 @@ mod tests {
             error.contains("allkeys-lru") && error.contains("allow_eviction = true"),
             "{error}"
         );
-        let findings = judge(&evicting, None, Eviction::Allowed).unwrap();
+        let allowing = Address::parse("redis://h").unwrap().with_eviction(Eviction::Allowed);
+        let findings = judge(&evicting, None, &allowing).unwrap();
         assert_eq!(findings.evicts_by.as_deref(), Some("allkeys-lru"));
-        assert_eq!(judge(GOOD, None, Eviction::Allowed).unwrap().evicts_by, None);
+        assert_eq!(judge(GOOD, None, &allowing).unwrap().evicts_by, None);
     }
 
     #[test]
@@ -131,6 +142,15 @@ mod tests {
             let error = judged(&GOOD.replace(from, to), None).unwrap_err();
             assert!(error.contains(word), "{error}");
         }
+    }
+
+    #[test]
+    fn a_cluster_is_used_by_its_own_address_and_each_refusal_names_the_right_form() {
+        let in_cluster = GOOD.replace("cluster_enabled:0", "cluster_enabled:1");
+        let nodes = Address::parse("redis+cluster://h").unwrap();
+        assert!(judge(&in_cluster, None, &nodes).is_ok());
+        assert!(judge(GOOD, None, &nodes).unwrap_err().contains("redis://HOST:PORT"));
+        assert!(judged(&in_cluster, None).unwrap_err().contains("redis+cluster://HOST:PORT"));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
-use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
+use redis::{ConnectionAddr, ErrorKind, RedisError, ServerErrorKind, Value};
 
 use super::address::Address;
 use super::preflight;
@@ -18,10 +18,10 @@ use super::preflight::Findings;
 use super::refusal::{
     forbidden, is_raised_in_script, wants_another_connection, with_hint, wrong_type_of,
 };
-use super::reply::Reply;
-use super::scripts::Invocation;
-use super::store_error::StoreError;
 use crate::script_times::ScriptTimes;
+use crate::server::reply::Reply;
+use crate::server::scripts::Invocation;
+use crate::server::store_error::StoreError;
 
 /// The time limit for making a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
@@ -40,6 +40,8 @@ const BYTES: usize = 1024 * 1024;
 const OPEN_LIMIT: Duration = CONNECT_LIMIT.saturating_add(ANSWER_LIMIT);
 /// The pause after a call of a gentle link, as a multiple of the duration of the call.
 const REST: u32 = 4;
+/// The time between two searches for the primary while a connection is in use.
+const SEARCH_EVERY: Duration = Duration::from_secs(10);
 /// The number of times one call may load scripts that the server does not know.
 const LOADS: usize = 3;
 /// The number of unanswered calls in a row after which the connection counts as dead. A single
@@ -74,6 +76,8 @@ pub(crate) struct RedisLink {
 
 struct Shared {
     address: Address,
+    /// The slot of the namespace in a cluster.
+    slot: u16,
     open: Mutex<Option<OpenConnection>>,
     /// A lock taken by the one call that connects on behalf of all waiting calls.
     connecting: tokio::sync::Mutex<()>,
@@ -84,6 +88,8 @@ struct Shared {
     /// The only server to which claims, skips and spreads are sent, as `RUN_ID/REPLID`. None means
     /// any server.
     trusted: Mutex<Option<String>>,
+    /// The time of the last search for the primary.
+    searched: Mutex<Instant>,
     /// The durations of calls, shared with all links that were made from this link.
     script_times: Arc<ScriptTimes>,
 }
@@ -94,6 +100,8 @@ pub(crate) struct OpenConnection {
     connection: MultiplexedConnection,
     findings: Findings,
     number: u64,
+    /// The connected server.
+    server: ConnectionAddr,
 }
 
 impl OpenConnection {
@@ -110,22 +118,23 @@ impl OpenConnection {
 }
 
 impl RedisLink {
-    /// Creates a link to `address`, which connects at the first call. Fails if no Redis client can
-    /// be made for the address.
-    pub(crate) fn new(address: &Address) -> Result<Self, StoreError> {
-        Self::with(address, SILENT_CALLS, Arc::default())
+    /// Creates a link to the server at `address` that has the keys of `slot`. It connects at the
+    /// first call. Fails if no Redis client can be made for the address.
+    pub(crate) fn new(address: &Address, slot: u16) -> Result<Self, StoreError> {
+        Self::with(address, slot, SILENT_CALLS, Arc::default())
     }
 
     /// Creates a link to the same address for one call at a time. The first unanswered call of the
     /// link closes the connection.
     pub(crate) fn for_one_call(&self) -> Result<Self, StoreError> {
-        Self::with(&self.shared.address, SILENT_CALLS_ALONE, self.shared.script_times.clone())
+        let Shared { address, slot, script_times, .. } = &*self.shared;
+        Self::with(address, *slot, SILENT_CALLS_ALONE, script_times.clone())
     }
 
     /// Creates a link to the same address, with a connection of its own.
     pub(crate) fn apart(&self) -> Result<Self, StoreError> {
-        let Shared { address, most_silent_calls, script_times, .. } = &*self.shared;
-        Self::with(address, *most_silent_calls, script_times.clone())
+        let Shared { address, slot, most_silent_calls, script_times, .. } = &*self.shared;
+        Self::with(address, *slot, *most_silent_calls, script_times.clone())
     }
 
     /// Returns a link to the same connection that pauses after each call, so that a long series of
@@ -136,6 +145,7 @@ impl RedisLink {
 
     fn with(
         address: &Address,
+        slot: u16,
         most_silent_calls: u32,
         script_times: Arc<ScriptTimes>,
     ) -> Result<Self, StoreError> {
@@ -143,6 +153,7 @@ impl RedisLink {
             .map_err(|error| StoreError::from_redis(address.shown(), &error))?;
         let shared = Shared {
             address: address.clone(),
+            slot,
             open: Mutex::new(None),
             connecting: tokio::sync::Mutex::new(()),
             connections_made: AtomicU64::new(0),
@@ -150,15 +161,36 @@ impl RedisLink {
             most_silent_calls,
             answer_limit: ANSWER_LIMIT,
             trusted: Mutex::default(),
+            searched: Mutex::new(Instant::now()),
             script_times,
         };
         Ok(Self { shared: Arc::new(shared), rest: 0 })
     }
 
-    /// Creates a Redis client with the current user and password.
+    /// Creates a Redis client for the server that has the data now, with the current user and
+    /// password.
     async fn client(&self) -> Result<redis::Client, StoreError> {
-        let info = self.shared.address.info().await;
-        redis::Client::open(info).map_err(|error| StoreError::from_redis(self.address(), &error))
+        self.shared.address.primary(self.shared.slot).await
+    }
+
+    /// Searches for the primary again if the last search is long ago. Gives up `open` if another
+    /// server is the primary now. The call does not wait for the search.
+    fn search_again(&self, open: &OpenConnection) {
+        if !self.shared.address.is_routed() {
+            return;
+        }
+        let mut searched = self.shared.searched.lock().unwrap_or_else(PoisonError::into_inner);
+        if searched.elapsed() < SEARCH_EVERY {
+            return;
+        }
+        *searched = Instant::now();
+        let (link, open) = (self.clone(), open.clone());
+        tokio::spawn(async move {
+            let found = link.client().await;
+            if found.is_ok_and(|client| *client.get_connection_info().addr() != open.server) {
+                link.let_go(&open);
+            }
+        });
     }
 
     /// Returns the number of connections that the link has made so far.
@@ -174,6 +206,11 @@ impl RedisLink {
     /// Returns the address of Redis, without secrets.
     pub(crate) fn address(&self) -> &str {
         self.shared.address.shown()
+    }
+
+    /// Returns true if the address is that of a cluster.
+    pub(crate) fn is_in_cluster(&self) -> bool {
+        self.shared.address.is_of_cluster()
     }
 
     /// Opens a separate connection that receives the messages of a Redis channel.
@@ -209,6 +246,7 @@ impl RedisLink {
 
     async fn open_in_turn(&self) -> Result<OpenConnection, StoreError> {
         if let Some(open) = self.slot().clone() {
+            self.search_again(&open);
             return Ok(open);
         }
         let _turn = self.shared.connecting.lock().await;
@@ -224,6 +262,15 @@ impl RedisLink {
         let mut connection = self.limited(OPEN_LIMIT, connecting).await.map_err(with_hint)?;
         let info: String =
             self.limited(ANSWER_LIMIT, redis::cmd("INFO").query_async(&mut connection)).await?;
+        let address = &self.shared.address;
+        if address.is_routed() && preflight::is_replica(&info) {
+            return Err(StoreError::Unavailable {
+                address: self.address().to_owned(),
+                why:
+                    "the server that was the primary is a replica now; a failover may be under way"
+                        .to_owned(),
+            });
+        }
         // The ACL may forbid CONFIG. The server is then used without a check of `appendfsync`.
         let fsync: Result<Vec<String>, _> = self
             .limited(
@@ -232,7 +279,7 @@ impl RedisLink {
             )
             .await;
         let fsync = fsync.ok().and_then(|pair| pair.into_iter().nth(1));
-        let judged = preflight::judge(&info, fsync.as_deref(), self.shared.address.eviction());
+        let judged = preflight::judge(&info, fsync.as_deref(), address);
         let findings =
             judged.map_err(|why| StoreError::Unfit { address: self.address().to_owned(), why })?;
         if let Some(policy) = &findings.evicts_by {
@@ -244,7 +291,9 @@ impl RedisLink {
         }
         self.shared.silent_calls.store(0, Ordering::Relaxed);
         self.shared.connections_made.fetch_add(1, Ordering::Relaxed);
-        let made = OpenConnection { connection, findings, number: fastrand::u64(..) };
+        *self.shared.searched.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        let server = client.get_connection_info().addr().clone();
+        let made = OpenConnection { connection, findings, number: fastrand::u64(..), server };
         *self.slot() = Some(made.clone());
         Ok(made)
     }
@@ -299,8 +348,9 @@ impl RedisLink {
                 if self.rest > 0 {
                     tokio::time::sleep(sent.elapsed() * self.rest).await;
                 }
-                if answers.iter().any(|answer| answer.as_ref().is_err_and(wants_another_connection))
-                {
+                let is_routed = self.shared.address.is_routed();
+                let wants_another = |error| wants_another_connection(error, is_routed);
+                if answers.iter().any(|answer| answer.as_ref().is_err_and(wants_another)) {
                     self.let_go(&open);
                 }
                 Ok(answers)

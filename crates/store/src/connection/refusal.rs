@@ -5,8 +5,8 @@
 
 use redis::RedisError;
 
-use super::scripts::Invocation;
-use super::store_error::StoreError;
+use crate::server::scripts::Invocation;
+use crate::server::store_error::StoreError;
 
 /// Adds the most likely cause to the error of a failed connection, such as TLS on only one side.
 /// Returns every other error unchanged.
@@ -60,9 +60,14 @@ pub(crate) fn wrong_type_of(command: &redis::Cmd) -> StoreError {
 
 /// Returns true if the error requires a new connection with a freshly read URL. A primary that
 /// became a replica answers writes with READONLY, and a replica without a primary answers
-/// MASTERDOWN.
-pub(crate) fn wants_another_connection(error: &RedisError) -> bool {
-    matches!(error.code(), Some("READONLY" | "MASTERDOWN" | "NOAUTH" | "WRONGPASS"))
+/// MASTERDOWN. A node of a cluster answers MOVED for a slot that another node has. If Sentinels or a
+/// cluster choose the server (`is_routed`), another server may serve while this server loads data.
+pub(crate) fn wants_another_connection(error: &RedisError, is_routed: bool) -> bool {
+    match error.code() {
+        Some("READONLY" | "MASTERDOWN" | "NOAUTH" | "WRONGPASS" | "MOVED" | "CLUSTERDOWN") => true,
+        Some("LOADING") => is_routed,
+        _ => false,
+    }
 }
 
 /// Returns the command or key that an ACL denied to a script; None for other errors. Redis 7 does

@@ -68,8 +68,14 @@ impl Store {
             return Ok(added);
         }
         for ((_, batch), reply) in batches.iter().zip(self.link.invoke_all(&calls).await?) {
-            // After a refusal, `apply_job` reports the error of each job.
-            let Ok(mut reply) = reply else { continue };
+            let mut reply = match reply {
+                Ok(reply) => reply,
+                // These refusals change nothing, and `apply_job` reports the error of each job.
+                Err(StoreError::WrongType { .. } | StoreError::OutOfMemory { .. }) => continue,
+                // An ACL may stop the script in the middle. `apply_job` would take such a job for
+                // the result of an earlier call with its token.
+                Err(error) => return Err(error),
+            };
             if reply.word != "added" {
                 return Err(reply.unknown());
             }

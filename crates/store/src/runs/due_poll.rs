@@ -9,8 +9,8 @@ use redis::Value;
 
 use super::change_counts::{ChangeCounts, PollTrace, time_of};
 use crate::Store;
+use crate::connection::redis_link::OpenConnection;
 use crate::server::member_text::shown_member;
-use crate::server::redis_link::OpenConnection;
 use crate::server::reply::{Reply, number_of, text_of};
 use crate::server::scripts;
 use crate::server::scripts::Invocation;

@@ -1,15 +1,11 @@
-//! The connection to Redis: its address, its checks, the scripts and the names of keys.
+//! The calls to Redis: the scripts, their replies, and the names of keys.
 
-pub(crate) mod address;
 pub(crate) mod hash_fields;
 pub(crate) mod key_scan;
 pub(crate) mod member_text;
 #[cfg(feature = "mutants")]
 pub mod mutants;
-pub(crate) mod preflight;
 pub(crate) mod redis_keys;
-pub(crate) mod redis_link;
-pub(crate) mod refusal;
 pub(crate) mod reply;
 mod script_header;
 pub(crate) mod scripts;

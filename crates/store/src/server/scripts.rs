@@ -44,12 +44,17 @@ impl Script {
 
     /// Returns the Redis commands that the script may use, each once.
     pub(crate) fn commands(&self) -> Vec<&str> {
-        let calls = self.text.split("redis.call('").skip(1);
+        let calls = self.text.split("call('").skip(1);
         calls
             .filter_map(|rest| rest.split('\'').next())
             .collect::<BTreeSet<_>>()
             .into_iter()
             .collect()
+    }
+
+    /// Returns true if Redis lets the script only read.
+    pub(crate) fn only_reads(&self) -> bool {
+        self.text.lines().next().is_some_and(|flags| flags.contains("no-writes"))
     }
 }
 
@@ -72,7 +77,6 @@ macro_rules! scripts {
             LazyLock::new(|| Script::new($name, include_str!(concat!("../../../../lua/", $name, ".lua"))));)*
 
         /// Returns all scripts that schedd loads into Redis.
-        #[cfg(any(test, feature = "mutants"))]
         pub(crate) fn all() -> Vec<&'static Script> {
             vec![$(&*$constant),*]
         }

@@ -138,6 +138,9 @@ fn describe(error: &RedisError) -> String {
             (Some("MASTERDOWN"), _) => {
                 "the server is a replica that has lost its primary; give the address of the primary".to_owned()
             }
+            (Some("ASK" | "TRYAGAIN"), _) => {
+                "the slot of the namespace is on its way to another node of the cluster".to_owned()
+            }
             (Some("NOREPLICAS"), _) => {
                 "the server accepts no writes, because fewer replicas than min-replicas-to-write are connected".to_owned()
             }

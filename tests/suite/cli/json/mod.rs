@@ -242,6 +242,7 @@ impl Scene {
         self.look("token new", &new);
         self.look("token list", &["token", "list", file]);
         self.look("token revoke", &["token", "revoke", "v", file]);
+        self.look("acl", &["acl"]);
         self.look("dashboard", &["dashboard", "--url", "http://127.0.0.1:1", file]);
     }
 

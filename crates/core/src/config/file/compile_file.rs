@@ -10,8 +10,9 @@ use super::kept_amounts::{HistoryConfig, OutputConfig, compile_history, compile_
 use super::metrics_section::compile_metrics;
 use super::named_tables::named_tables;
 use super::node_serving::compile_serving;
+use super::redis_section::{RedisConfig, compile_redis};
 use super::secret_exposure::{Provenance, judge_secrets};
-use super::sections::{Config, DaemonConfig, RedisConfig, compile_daemon, compile_redis};
+use super::sections::{Config, DaemonConfig, compile_daemon};
 use crate::config::canonical::stored_job::StoredJob;
 use crate::config::job::compile_action::JOB_ACTION;
 use crate::config::job::compile_job::{JobContext, compile_job};

@@ -12,8 +12,9 @@ use std::os::unix::fs::MetadataExt;
 
 use super::compile_file::{compile_file, compile_redis_alone};
 use super::file_place::FilePlace;
+use super::redis_section::RedisConfig;
 use super::secret_exposure::{Exposure, Provenance};
-use super::sections::{Config, RedisConfig};
+use super::sections::Config;
 use crate::config::key::file_host::FileHost;
 use crate::config::syntax::config_error::ConfigError;
 use crate::config::syntax::problem::Problem;

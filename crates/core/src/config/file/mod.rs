@@ -12,5 +12,6 @@ pub(crate) mod metrics_section;
 pub(crate) mod named_tables;
 pub(crate) mod node_serving;
 pub(crate) mod queue_change;
+pub(crate) mod redis_section;
 pub(crate) mod secret_exposure;
 pub(crate) mod sections;

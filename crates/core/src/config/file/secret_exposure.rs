@@ -1,6 +1,6 @@
 //! The search for secrets in a file that everybody on the host can read.
 
-use super::sections::has_password;
+use super::redis_section::has_password;
 use crate::config::syntax::problem::Problems;
 use crate::config::syntax::reader::{Spot, TableReader};
 use crate::domain::job::notice::NoticeKind;
@@ -52,9 +52,13 @@ pub(crate) fn judge_secrets(
     provenance: &Provenance,
     problems: &mut Problems,
 ) {
-    let url = root.get("redis").and_then(|spot| spot.as_table()).and_then(|redis| redis.get("url"));
-    if let Some((spot, why)) =
-        url.as_ref().and_then(|spot| Some((spot, provenance.refuses(spot.as_text()?)?)))
+    let redis = root.get("redis").and_then(|spot| spot.as_table());
+    let secrets: Vec<Spot<'_>> = ["url", "url_auth", "sentinel_password"]
+        .iter()
+        .filter_map(|key| redis.as_ref()?.get(key))
+        .collect();
+    for (spot, why) in
+        secrets.iter().filter_map(|spot| Some((spot, provenance.refuses(spot.as_text()?)?)))
     {
         spot.fault(problems, why);
     }
@@ -62,10 +66,10 @@ pub(crate) fn judge_secrets(
     if exposure == Exposure::Private {
         return;
     }
-    if let Some(spot) = url.filter(|spot| spot.as_text().is_some_and(has_password)) {
+    for spot in secrets.iter().filter(|spot| spot.as_text().is_some_and(is_password_of_redis)) {
         let message = "found a password in a file that everybody on the host can read: \
                        chmod o-r the file, or use url_file or ${credential:NAME}";
-        note(&spot, message, exposure, problems);
+        note(spot, message, exposure, problems);
     }
     let jobs = root.get("jobs").and_then(|spot| spot.as_table());
     let jobs = jobs.iter().flat_map(TableReader::entries).filter_map(|(_, _, job)| job.as_table());
@@ -83,6 +87,16 @@ pub(crate) fn judge_secrets(
             }
         }
     }
+}
+
+/// Returns true if a text is an address with a password, an address without host but with a password,
+/// or a password itself.
+fn is_password_of_redis(text: &str) -> bool {
+    let is_address = text.contains("://");
+    let with_host = text.rsplit_once('@').map(|(user, rest)| format!("{user}@host{rest}"));
+    has_password(text)
+        || with_host.is_some_and(|text| has_password(&text))
+        || !is_address && !text.is_empty() && !secret_reference::is_in(text)
 }
 
 /// The message for a secret in a file that everybody on the host can read.

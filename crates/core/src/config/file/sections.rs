@@ -1,8 +1,6 @@
-//! The checked contents of a `jobs.toml`, and the compilers of its `[redis]` and `[daemon]`.
+//! The checked contents of a `jobs.toml`, and the compiler of its `[daemon]`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,15 +8,12 @@ use super::api_section::ApiConfig;
 use super::kept_amounts::{HistoryConfig, OutputConfig};
 use super::metrics_section::MetricsConfig;
 use super::node_serving::ServingConfig;
+use super::redis_section::RedisConfig;
 use crate::config::canonical::stored_job::StoredJob;
-use crate::config::key::file_host::FileHost;
 use crate::config::syntax::known_keys;
-use crate::config::syntax::problem::{Problem, Problems, quoted};
+use crate::config::syntax::problem::{Problem, Problems};
 use crate::config::syntax::reader::{DurationBounds, Spot, TableReader};
 use crate::domain::job::process_rules::is_account_name;
-use crate::domain::job::secret_reference;
-use crate::domain::job::secret_reference::ReferenceError;
-use crate::domain::name::redis_url_text;
 use crate::domain::queue::group_rules::GroupSettings;
 use crate::domain::queue::queue_rules::QueueSettings;
 use schedd_schedule::names::{GroupName, JobName, QueueName};
@@ -61,31 +56,6 @@ impl Config {
     }
 }
 
-/// The settings of `[redis]`, with at most one address. Without an address schedd starts a private
-/// Redis server.
-#[derive(Clone, PartialEq, Eq, Default)]
-pub struct RedisConfig {
-    /// The address of Redis, which may refer to credentials.
-    pub url: Option<String>,
-    /// The file that contains the address of Redis, for an address with a password.
-    pub url_file: Option<PathBuf>,
-    /// True if schedd may use a Redis server that evicts keys when memory is short.
-    pub allow_eviction: bool,
-}
-
-/// Formats the settings without the address, which may contain a password and could appear in a
-/// log.
-impl fmt::Debug for RedisConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let url = self.url.as_ref().map(|_| "(hidden)");
-        f.debug_struct("RedisConfig")
-            .field("url", &url)
-            .field("url_file", &self.url_file)
-            .field("allow_eviction", &self.allow_eviction)
-            .finish()
-    }
-}
-
 /// The settings of `[daemon]` about the node itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DaemonConfig {
@@ -114,82 +84,6 @@ impl Default for DaemonConfig {
 /// The minimum number of ticks in a lease. A lease is renewed after a third of its time. So a lease
 /// of fewer ticks could end during one or two slow ticks.
 const TICKS_A_LEASE: u32 = 10;
-
-/// Compiles the section `[redis]` of a file on `host`. A key with a fault gets its default.
-pub(crate) fn compile_redis(
-    table: &TableReader<'_>,
-    host: FileHost<'_>,
-    problems: &mut Problems,
-) -> RedisConfig {
-    table.refuse_other_keys(&[known_keys::REDIS], &[], problems);
-    let (url, url_file) = (table.get("url"), table.get("url_file"));
-    if let (Some(_), Some(spot)) = (&url, &url_file) {
-        spot.fault(problems, "found url and url_file together, wanted only one of these keys");
-    }
-    RedisConfig {
-        url: url.and_then(|spot| compile_redis_url(&spot, problems)),
-        url_file: url_file.and_then(|spot| {
-            let path = PathBuf::from(spot.text("/etc/schedd/redis.url", problems)?);
-            if !path.is_absolute() {
-                return spot.wanted(problems, "an absolute path such as \"/etc/schedd/redis.url\"");
-            }
-            // A missing file is only a warning, because systemd may create the file when the
-            // service starts.
-            if host.is_here() && !path.exists() {
-                let shown = quoted(&path.to_string_lossy());
-                problems.warning(
-                    &spot.path,
-                    spot.span(),
-                    format!("file {shown} does not exist on this host, so schedd cannot start"),
-                );
-            }
-            Some(path)
-        }),
-        allow_eviction: table
-            .get("allow_eviction")
-            .and_then(|spot| spot.flag(problems))
-            .unwrap_or(false),
-    }
-}
-
-fn compile_redis_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<String> {
-    const SCHEMES: [&str; 7] =
-        ["redis", "rediss", "valkey", "valkeys", "unix", "redis+unix", "valkey+unix"];
-    let text = spot.text("redis://127.0.0.1:6379/0", problems)?;
-    if let Err(error) = secret_reference::check(text) {
-        spot.fault_at(problems, error.offset(), error.to_string());
-        return None;
-    }
-    if secret_reference::is_all_of(text) {
-        return Some(text.to_owned());
-    }
-    // Each credential is replaced by a number for the check, because a credential may be the port
-    // or the database.
-    let filled =
-        secret_reference::fill::<ReferenceError>(text, |_| Ok("1".to_owned())).unwrap_or_default();
-    // The address is not shown, because it may contain a password.
-    let is_of_redis = filled.split_once("://").is_some_and(|(scheme, _)| SCHEMES.contains(&scheme));
-    match redis_url_text::fault_of(&filled) {
-        None if is_of_redis => Some(text.to_owned()),
-        fault => {
-            let why =
-                fault.filter(|_| is_of_redis).map(|fault| format!(": {fault}")).unwrap_or_default();
-            let wanted = "wanted an address such as \"redis://127.0.0.1:6379/0\" or \"unix:///run/redis.sock\"";
-            spot.fault(problems, format!("not a Redis address{why}, {wanted}"));
-            None
-        }
-    }
-}
-
-/// Returns true if `url` contains a password: before the host, or as `pass` after the path of a
-/// socket. Returns false if `url` refers to a credential.
-pub fn has_password(url: &str) -> bool {
-    !secret_reference::is_in(url)
-        && url::Url::parse(url).is_ok_and(|url| {
-            url.password().is_some_and(|word| !word.is_empty())
-                || url.query_pairs().any(|(key, word)| key == "pass" && !word.is_empty())
-        })
-}
 
 fn compile_users(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeSet<String>> {
     let Some(items) = spot.as_items() else {

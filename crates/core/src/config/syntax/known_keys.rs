@@ -21,7 +21,20 @@ pub(crate) const SECTIONS: &[&str] = &[
 /// The names of sections that only later versions support.
 pub(crate) const LATER_SECTIONS: &[&str] = &["limits"];
 /// The keys of `[redis]`.
-pub(crate) const REDIS: &[&str] = &["url", "url_file", "allow_eviction"];
+pub(crate) const REDIS: &[&str] = &[
+    "url",
+    "url_file",
+    "sentinels",
+    "master",
+    "sentinel_user",
+    "sentinel_password",
+    "cluster",
+    "url_auth",
+    "ca_file",
+    "cert_file",
+    "key_file",
+    "allow_eviction",
+];
 /// The keys of `[daemon]`.
 pub(crate) const DAEMON: &[&str] = &[
     "tick",

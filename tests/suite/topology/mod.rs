@@ -1,0 +1,8 @@
+//! Redis beyond one plain server: Sentinels, a cluster, and connections by TLS.
+
+mod cluster;
+mod encrypted;
+mod failover_scene;
+mod least_rights;
+mod sentinels;
+mod tcp_server;

@@ -1,0 +1,93 @@
+//! A Redis server, Sentinel or node of a cluster on a spare port, with files in its own directory;
+//! killed and awaited on drop.
+
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::support::wait::{LONG, until};
+
+pub(crate) struct TcpServer {
+    pub(crate) port: u16,
+    child: Child,
+    _dir: TempDir,
+}
+
+impl TcpServer {
+    /// Starts a server with these arguments, which are given two spare ports and the directory. The
+    /// server must listen on the first port.
+    pub(crate) fn start(arguments: impl Fn([u16; 2], &Path) -> Vec<String>) -> Self {
+        // Another process may take a spare port before the server does.
+        for _ in 0..5 {
+            let dir = tempfile::Builder::new().prefix("schedd-test-").tempdir_in("/tmp").unwrap();
+            let ports = spare_ports();
+            let child = Command::new("redis-server")
+                .args(arguments(ports, dir.path()))
+                .args(["--bind", "127.0.0.1", "--dir", "."])
+                .current_dir(dir.path())
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            let mut server = Self { port: ports[0], child, _dir: dir };
+            let is_up = until("the server listens or ends", LONG, || {
+                if server.child.try_wait().unwrap().is_some() {
+                    return Some(false);
+                }
+                TcpStream::connect(("127.0.0.1", server.port)).ok().map(|_| true)
+            });
+            if is_up {
+                return server;
+            }
+        }
+        panic!("no server could be started")
+    }
+
+    /// Starts a server of data with these further arguments.
+    pub(crate) fn of_data(more: &[&str]) -> Self {
+        Self::start(|[port, bus], _| {
+            let port = port.to_string();
+            let common = ["--port", &port, "--save", "", "--appendonly", "no"];
+            let is_node = more.contains(&"--cluster-enabled");
+            let bus = is_node.then(|| ["--cluster-port".to_owned(), bus.to_string()]);
+            let words = common.iter().chain(more).map(|word| (*word).to_owned());
+            words.chain(bus.into_iter().flatten()).collect()
+        })
+    }
+
+    pub(crate) fn connection(&self) -> redis::Connection {
+        let url = format!("redis://127.0.0.1:{}", self.port);
+        redis::Client::open(url).unwrap().get_connection().unwrap()
+    }
+
+    pub(crate) fn ask<T: redis::FromRedisValue>(&self, words: &[&str]) -> redis::RedisResult<T> {
+        redis::cmd(words[0]).arg(&words[1..]).query(&mut self.connection())
+    }
+
+    /// Kills the server as a crash would and waits for its end.
+    pub(crate) fn kill9(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Sends a signal such as STOP or CONT.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+}
+
+impl Drop for TcpServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spare_ports() -> [u16; 2] {
+    let listeners = [0, 0].map(|port| TcpListener::bind(("127.0.0.1", port)).unwrap());
+    listeners.map(|listener| listener.local_addr().unwrap().port())
+}
