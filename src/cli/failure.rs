@@ -9,6 +9,7 @@ use std::io;
 use serde_json::{Value, json};
 
 use super::render::one_line;
+use schedd::ClientError;
 use schedd::engine::planning::job_operations::OperationError;
 use schedd::engine::planning::planting::PlantingError;
 use schedd_core::config::Problem;
@@ -159,44 +160,40 @@ impl From<anyhow::Error> for CliFailure {
     }
 }
 
+/// A call of the engine fails for the same reasons as a call of the library.
+impl From<ClientError> for CliFailure {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::Invalid(text) => Self::Invalid(text),
+            ClientError::NotFound(text) => Self::NotFound(text),
+            ClientError::Conflict(text) => Self::Conflict(text),
+            ClientError::Unreachable(text) => Self::Unreachable(text),
+            error => Self::Failed(error.to_string()),
+        }
+    }
+}
+
 impl From<StoreError> for CliFailure {
     fn from(error: StoreError) -> Self {
-        if error.is_passing() {
-            Self::Unreachable(error.to_string())
-        } else {
-            Self::Failed(error.to_string())
-        }
+        ClientError::from(error).into()
     }
 }
 
 impl From<AddressError> for CliFailure {
     fn from(error: AddressError) -> Self {
-        Self::Invalid(error.to_string())
+        ClientError::from(error).into()
     }
 }
 
 impl From<PlantingError> for CliFailure {
     fn from(error: PlantingError) -> Self {
-        match error {
-            PlantingError::Store(error) => error.into(),
-            PlantingError::Parents(..) => Self::Invalid(error.to_string()),
-            PlantingError::Zone(error) => Self::Failed(error.to_string()),
-            PlantingError::Contended(_) | PlantingError::NoLane { .. } => {
-                Self::Conflict(error.to_string())
-            }
-        }
+        ClientError::from(error).into()
     }
 }
 
 impl From<OperationError> for CliFailure {
     fn from(error: OperationError) -> Self {
-        match error {
-            OperationError::Store(error) => error.into(),
-            OperationError::Contended(_) => Self::Conflict(error.to_string()),
-            OperationError::Definition { .. } | OperationError::Id(_) => {
-                Self::Failed(error.to_string())
-            }
-        }
+        ClientError::from(error).into()
     }
 }
 

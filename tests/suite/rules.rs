@@ -76,6 +76,7 @@ const MAY_IMPORT: [(&str, &[&str]); 20] = [
         &[
             "secrets",
             "private_redis",
+            "schedd::ClientError",
             "schedd::adding",
             "schedd::engine",
             "schedd_core",
