@@ -17,9 +17,9 @@ use schedd_store::{Claim, FinishReply, PlainEnd, StoreError, Verdict};
 /// The most ends in one call. Redis serves no other client during the call.
 const MOST: usize = 100;
 
-/// The time for which an end waits for others if a call has just ended.
+/// The time for which an end waits for others if a call for several ends has just ended.
 const GATHERING: Duration = Duration::from_millis(1);
-/// The time after a call within which further ends are likely.
+/// The time after the start of such a call within which further ends are likely.
 const JUST: Duration = Duration::from_millis(3);
 
 /// The part of a node that sends the ends of attempts to Redis.
@@ -34,8 +34,8 @@ struct WaitingEnds {
     ends: Vec<WaitingEnd>,
     /// True while a task sends ends. The task goes on until no end waits.
     is_sending: bool,
-    /// The end of the last call. `None` before the first call.
-    last_call: Option<Instant>,
+    /// The time of the last call for several ends. `None` before the first.
+    last_shared_call: Option<Instant>,
 }
 
 /// The end of a plain run that waits for a shared call, and the channel for the answer. The answer
@@ -82,7 +82,7 @@ impl EndRecorder {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
             waiting.ends.push(WaitingEnd { end, answer });
             let is_first = !std::mem::replace(&mut waiting.is_sending, true);
-            (is_first, waiting.last_call.is_some_and(|at| at.elapsed() < JUST))
+            (is_first, waiting.last_shared_call.is_some_and(|at| at.elapsed() < JUST))
         };
         if is_first {
             tokio::spawn(self.clone().send(is_one_of_many));
@@ -112,7 +112,6 @@ impl EndRecorder {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(first) = waiting.ends.first() else {
             waiting.is_sending = false;
-            waiting.last_call = Some(Instant::now());
             return None;
         };
         let queue = first.end.claim.lane.queue().clone();
@@ -122,6 +121,10 @@ impl EndRecorder {
             room -= usize::from(is_next);
             is_next
         };
-        Some(waiting.ends.extract_if(.., is_next).collect())
+        let batch: Vec<WaitingEnd> = waiting.ends.extract_if(.., is_next).collect();
+        if batch.len() > 1 {
+            waiting.last_shared_call = Some(Instant::now());
+        }
+        Some(batch)
     }
 }

@@ -220,7 +220,8 @@ async fn serve(
         .map(|lane| {
             let takers = served.iter().filter(|served| served.waiting.ask.serving.takes(lane));
             let most: usize = takers.map(|served| served.waiting.ask.most).sum();
-            LaneAsk { more: BATCH, ..LaneAsk::new(lane.clone(), most.min(MOST_READ)) }
+            let more = state.hints.refused_count().min(BATCH);
+            LaneAsk { more, ..LaneAsk::new(lane.clone(), most.min(MOST_READ)) }
         })
         .collect();
     let known = claims.loss_watch.known_now();
@@ -312,7 +313,10 @@ async fn claim(
     let wanted: Vec<RunId> = runs.iter().map(|due_run| due_run.run.clone()).collect();
     // Before the claim, so that the same question finds the runs if this node dies now. A Redis without
     // room for the note still takes the claim.
-    let noted = claims.node.store.note_worker_claim(&ask.id, &wanted, ask.lease).await;
+    let noting = claims.node.store.note_worker_claim(&ask.id, &wanted, ask.lease);
+    let reading = claimer.definitions().read_missing(wanted.iter().map(RunId::job));
+    let (noted, read) = tokio::join!(noting, reading);
+    read?;
     if let Err(error) = noted
         && !matches!(error, StoreError::OutOfMemory { .. })
     {

@@ -78,6 +78,11 @@ impl RunHints {
         note(&mut self.refused, run, now);
     }
 
+    /// Returns the number of runs that were refused, at least of those of the last few seconds.
+    pub(crate) fn refused_count(&self) -> usize {
+        self.refused.len()
+    }
+
     /// Returns true if `refuse` was called for `run` within the last `REFUSED_FOR`, so that the run
     /// is not tried now.
     pub(crate) fn is_refused(&mut self, run: &RunId, now: BootInstant) -> bool {
