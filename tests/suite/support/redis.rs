@@ -76,20 +76,14 @@ impl TestRedis {
         server
     }
 
-    /// The address for programs and stores. With `SCHEDD_TEST_LEAST_RIGHTS` in the environment it
-    /// is that of a user with the least rights.
     pub(crate) fn url(&self) -> String {
-        let user = if has_least_rights() { "?user=least&pass=least" } else { "" };
-        format!("{}{user}", self.url_of_admin())
-    }
-
-    fn url_of_admin(&self) -> String {
         format!("unix://{}", self.socket().display())
     }
 
     /// A connection that may do everything.
     pub(crate) fn connection(&self) -> redis::Connection {
-        redis::Client::open(self.url_of_admin()).unwrap().get_connection().unwrap()
+        let user = if has_least_rights() { "?user=admin&pass=any" } else { "" };
+        redis::Client::open(format!("{}{user}", self.url())).unwrap().get_connection().unwrap()
     }
 
     /// Kills the server as a crash would and waits for its end.
@@ -123,7 +117,7 @@ impl TestRedis {
     }
 
     fn await_answer(&mut self) {
-        let url = self.url_of_admin();
+        let url = self.url();
         until("the test's redis-server answers", LONG, || {
             assert_eq!(
                 self.child.try_wait().unwrap(),
@@ -134,13 +128,15 @@ impl TestRedis {
             redis::cmd("PING").query::<String>(&mut connection).ok()
         });
         if has_least_rights() {
+            let mut first = redis::Client::open(&*url).unwrap().get_connection().unwrap();
             // The tests use many namespaces.
-            let line = schedd_store::acl_line("least", "*", Rights::All, "redis 7.0", false)
-                .replace("PASSWORD", "least")
+            let line = schedd_store::acl_line("default", "*", Rights::All, "redis 7.0", false)
+                .replace(">PASSWORD", "nopass")
                 .replace("{*}", "{*");
-            let rules: Vec<&str> = line.split(' ').skip(1).collect();
-            let () =
-                redis::cmd("ACL").arg("SETUSER").arg(rules).query(&mut self.connection()).unwrap();
+            let own: Vec<&str> = line.split(' ').skip(1).collect();
+            for rules in [&["admin", "on", "nopass", "~*", "&*", "+@all"][..], &own] {
+                let () = redis::cmd("ACL").arg("SETUSER").arg(rules).query(&mut first).unwrap();
+            }
         }
     }
 }
@@ -152,7 +148,17 @@ impl Drop for TestRedis {
     }
 }
 
-/// Returns true if all programs and stores of the tests use a Redis user with the least rights.
+/// Lets the replica behind `connection` log in to a primary as a user who may do everything.
+#[allow(dead_code, reason = "not of every test program")]
+pub(crate) fn let_replicate(connection: &mut redis::Connection) {
+    for words in [["masteruser", "admin"], ["masterauth", "any"]] {
+        if has_least_rights() {
+            let () = redis::cmd("CONFIG").arg("SET").arg(&words).query(connection).unwrap();
+        }
+    }
+}
+
+/// Returns true if the default user of each Redis has only the rights that `schedctl acl` prints.
 fn has_least_rights() -> bool {
     std::env::var_os("SCHEDD_TEST_LEAST_RIGHTS").is_some()
 }

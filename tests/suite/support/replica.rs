@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::redis::TestRedis;
+use super::redis::{TestRedis, let_replicate};
 use super::wait::{LONG, until};
 
 /// A server that replicates another.
@@ -39,6 +39,7 @@ impl Replica {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let port = listener.local_addr().unwrap().port();
+        let_replicate(&mut redis.connection());
         let (target, accepting) = (socket_of(primary), way.clone());
         let listener = std::thread::spawn(move || accepting.accept(&listener, &target));
         let () = redis::cmd("REPLICAOF")

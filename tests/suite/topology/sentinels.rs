@@ -107,7 +107,7 @@ fn a_failover_on_demand_is_followed_by_nodes_and_by_schedctl() {
 }
 
 #[test]
-fn a_cut_off_sentinel_and_a_wrong_name_are_told() {
+fn a_cut_off_sentinel_costs_nothing_and_a_wrong_name_is_reported() {
     let mut watched = Watched::start();
     // Sentinels that do not answer cost nothing while another does.
     watched.sentinels[0].kill9();

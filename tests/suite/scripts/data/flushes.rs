@@ -37,10 +37,9 @@ async fn scripts_the_server_forgot_are_loaded_again_within_the_call() {
 async fn a_storm_of_script_flushes_during_pipelines_loses_and_doubles_nothing() {
     let world = World::new();
     let is_over = AtomicBool::new(false);
-    let client = redis::Client::open(world.redis.url()).unwrap();
+    let mut connection = world.redis.connection();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut connection = client.get_connection().unwrap();
             while !is_over.load(Ordering::Relaxed) {
                 let () = redis::cmd("SCRIPT").arg("FLUSH").query(&mut connection).unwrap();
             }
