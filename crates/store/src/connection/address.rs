@@ -41,7 +41,7 @@ struct Settings {
 }
 
 /// The way from the servers of a URL to the server with the data.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 enum Route {
     /// The URL names the server itself.
     Direct,
