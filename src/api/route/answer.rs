@@ -89,7 +89,7 @@ async fn try_answer(
     if matches!(route.action, RouteAction::AddLines | RouteAction::RemoteVerb) {
         idempotent::refuse_key(&parts)?;
         let given = GivenParameters::of_query(route, &parts.uri)?;
-        let lines = request_body::lines(&parts.headers, body)?;
+        let lines = request_body::lines(&parts.headers, body).await?;
         let place = state.line_places.take(&caller.by)?;
         return match route.action {
             RouteAction::AddLines => Ok(bulk_lines::add_lines(state, store, lines, &given, place)),

@@ -1,9 +1,10 @@
 //! The body of a request: its type, its size and the time that it may take.
 
 use std::io;
+use std::pin::Pin;
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, BodyDataStream, Bytes};
 use axum::http::{HeaderMap, StatusCode, header};
 use futures_util::{Stream, StreamExt as _};
 use serde_json::Value;
@@ -76,9 +77,13 @@ pub(super) fn parsed(text: &[u8]) -> Result<Value, ApiProblem> {
 }
 
 /// Returns the parts of a body of lines, as they arrive. Fails (413) at once if the request says that
-/// its body is too large. A part that is too late or too much is an
-/// error, after which the stream ends.
-pub(super) fn lines(
+/// its body is too large. A part that is too late or too much is an error, after which the stream
+/// ends.
+///
+/// Waits for the first part if the sender expects to be asked for the body (`Expect: 100-continue`,
+/// RFC 9110, section 10.1.1). The library asks when the body is read, but not after the head of the
+/// response was sent; curl would then wait for a second.
+pub(super) async fn lines(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<impl Stream<Item = io::Result<Bytes>> + Send + 'static, ApiProblem> {
@@ -90,7 +95,7 @@ pub(super) fn lines(
     }
     let ends = tokio::time::Instant::now() + LINE_TIME;
     let start = (Box::pin(body.into_data_stream()), 0_u64, false);
-    Ok(futures_util::stream::unfold(start, move |(mut parts, before, has_failed)| async move {
+    let read = move |(mut parts, before, has_failed): (Pin<Box<BodyDataStream>>, u64, bool)| async move {
         if has_failed {
             return None;
         }
@@ -115,7 +120,10 @@ pub(super) fn lines(
         let item = item?;
         let has_failed = item.is_err();
         Some((item, (parts, length, has_failed)))
-    }))
+    };
+    let mut lines = Box::pin(futures_util::stream::unfold(start, read));
+    let first = if headers.contains_key(header::EXPECT) { lines.next().await } else { None };
+    Ok(futures_util::stream::iter(first).chain(lines))
 }
 
 fn check_type(headers: &HeaderMap, wanted: &[&str]) -> Result<(), ApiProblem> {

@@ -1,6 +1,6 @@
 //! Adding jobs, alone and in lines, and requests that are repeated.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 
 use serde_json::{Value, json};
 
@@ -92,6 +92,22 @@ fn lines_are_added_as_they_arrive_and_a_lost_sender_loses_no_added_line() {
     let many = lines.collect::<Vec<_>>().concat();
     let answer = scene.probe.send("admin", "POST", "/v1/jobs/bulk", &LINES, many.as_bytes());
     assert_eq!(answer.text().lines().filter(|line| line.contains("created")).count(), 5_000);
+}
+
+#[test]
+fn a_sender_that_expects_to_be_asked_for_its_lines_is_asked_before_the_answer() {
+    let scene = ApiScene::start(DEFINING, "");
+    let mut stream = scene.probe.connect();
+    let head = scene.probe.head("admin", "POST", "/v1/jobs/bulk", &LINES);
+    let line = job("asked");
+    write!(stream, "{head}Content-Length: {}\r\nExpect: 100-continue\r\n\r\n", line.len()).unwrap();
+    let mut asked = [0; 25];
+    stream.read_exact(&mut asked).unwrap();
+    assert_eq!(&asked, b"HTTP/1.1 100 Continue\r\n\r\n");
+    stream.write_all(line.as_bytes()).unwrap();
+    let answer = HttpAnswer::read(stream);
+    assert_eq!(answer.status, 200);
+    assert!(answer.text().contains("\"created\""), "{}", answer.text());
 }
 
 #[test]
