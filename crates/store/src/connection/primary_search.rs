@@ -52,7 +52,8 @@ impl Miss {
     }
 }
 
-/// Asks Sentinels for the server that they know as `master`. The error says why none knows it.
+/// Asks Sentinels for the server that they know as `master`. The error is the reason why no Sentinel
+/// names a server.
 pub(super) async fn ask_sentinels(seeds: Vec<Seed>, master: &str) -> Result<Primary, String> {
     let ask = async |seed: Seed, master: String| {
         let mut connection = connect(&seed).await?;
@@ -73,7 +74,8 @@ pub(super) async fn ask_sentinels(seeds: Vec<Seed>, master: &str) -> Result<Prim
         .map_err(|why| format!("none of {count} Sentinels gives the primary {master:?}: {why}"))
 }
 
-/// Asks nodes of a cluster for the server that has `slot`. The error says why none knows it.
+/// Asks nodes of a cluster which server has the keys of `slot`. The error is the reason why no node
+/// names a server.
 pub(super) async fn ask_nodes(seeds: Vec<Seed>, slot: u16) -> Result<Primary, String> {
     let ask = |seed: Seed| async move {
         let mut connection = connect(&seed).await?;

@@ -88,7 +88,7 @@ struct Shared {
     /// The only server to which claims, skips and spreads are sent, as `RUN_ID/REPLID`. None means
     /// any server.
     trusted: Mutex<Option<String>>,
-    /// The time of the last search for the primary.
+    /// The time at which the Sentinels or the cluster were last asked for the primary.
     searched: Mutex<Instant>,
     /// The durations of calls, shared with all links that were made from this link.
     script_times: Arc<ScriptTimes>,

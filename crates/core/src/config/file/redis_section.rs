@@ -179,7 +179,7 @@ fn compile_sentinels(
     for key in ["sentinel_user", "sentinel_password"] {
         let Some(spot) = table.get(key) else { continue };
         let text = spot.text("${credential:NAME}", problems)?;
-        // The value of a credential is encoded when it is filled in.
+        // The value of a credential is percent-encoded when it replaces the reference.
         parameters.push(if secret_reference::is_in(text) {
             check_references(&spot, text, problems)?;
             format!("{key}={text}")
@@ -255,7 +255,8 @@ fn compile_auth<'n>(
     }
 }
 
-/// Notes a fault and returns `None` if `text` has a faulty reference.
+/// Checks the references to credentials in `text`. Notes a fault and returns `None` if a reference is
+/// malformed.
 fn check_references(spot: &Spot<'_>, text: &str, problems: &mut Problems) -> Option<()> {
     let checked = secret_reference::check(text);
     checked.map_err(|error| spot.fault_at(problems, error.offset(), error.to_string())).ok()

@@ -282,6 +282,30 @@ fn a_queue_is_held_to_its_bounds_and_its_later_keys_are_named_as_such() {
 }
 
 #[test]
+fn each_fault_of_an_address_with_several_hosts_is_reported() {
+    let hosts = "sentinels = ['a:1', 'b']\n";
+    for (section, words) in [
+        (hosts.to_owned(), "found sentinels without master"),
+        (format!("{hosts}master = 'a b'"), "redis.master: "),
+        (format!("{hosts}master = 'm'\ncluster = ['c']"), "found sentinels and cluster together"),
+        (
+            format!("{hosts}master = 'm'\nurl_auth = 'redis://u:p@h/0'"),
+            "not an address without host",
+        ),
+        (format!("{hosts}master = 'm'\nca_file = '/'"), "wanted url_auth = \"rediss://...\""),
+        ("sentinels = []\nmaster = 'm'".to_owned(), "wanted a list of addresses"),
+        ("cluster = ['a b']".to_owned(), "wanted HOST:PORT"),
+        ("cluster = ['a']\nurl_auth = 'redis://@/1'".to_owned(), "only the database 0"),
+        ("cluster = ['a']\nmaster = 'm'".to_owned(), "found master without sentinels"),
+        ("url = 'redis://h'\nurl_auth = 'redis://'".to_owned(), "found url_auth without"),
+        ("url = 'rediss://h'\nkey_file = '/'".to_owned(), "found key_file without cert_file"),
+    ] {
+        let found = fault(&format!("[redis]\n{section}"));
+        assert!(found.contains(words) && !found.contains("u:p"), "{section}: {found}");
+    }
+}
+
+#[test]
 fn redis_has_one_address_and_a_bad_one_is_not_repeated() {
     assert!(
         fault("[redis]\nurl = 'redis://h'\nurl_file = '/x'")

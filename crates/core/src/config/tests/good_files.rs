@@ -333,6 +333,18 @@ fn what_is_doubtful_is_a_warning_with_its_place() {
 }
 
 #[test]
+fn sentinels_and_a_cluster_become_one_url() {
+    let url = |section: &str| good(&format!("[redis]\n{section}")).redis.url.unwrap();
+    assert_eq!(
+        url(
+            "sentinels = ['a:1', 'b']\nmaster = 'm'\nurl_auth = 'rediss://u:${credential:pw}@/2'\nsentinel_password = 'p&q'"
+        ),
+        "rediss+sentinel://u:${credential:pw}@a:1,b/m/2?sentinel_password=p%26q"
+    );
+    assert_eq!(url("cluster = ['a:1', '[::1]:2']"), "redis+cluster://a:1,[::1]:2");
+}
+
+#[test]
 fn the_address_of_redis_may_be_in_a_file_and_is_never_in_a_debug_print() {
     let config = good("[redis]\nurl_file = '/run/credentials/redis'");
     assert_eq!(config.redis.url_file, Some(PathBuf::from("/run/credentials/redis")));

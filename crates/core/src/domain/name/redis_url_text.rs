@@ -64,8 +64,8 @@ const NO_HOST: &str = "the URL has no host";
 const NO_MASTER: &str = "the name of the primary is missing after the Sentinels";
 const OTHER_DATABASE: &str = "a cluster has only the database 0";
 
-/// Returns the fault of `url` as the address of Redis, or `None` if its hosts, ports and database
-/// number are valid.
+/// Returns the first fault of `url`, an address of Redis. Returns `None` if the hosts, the ports and
+/// the database number are valid.
 pub fn fault_of(url: &str) -> Option<&'static str> {
     let Some(RedisSeeds { master, urls }) = RedisSeeds::of(url) else { return fault_of_one(url) };
     let fault = urls.iter().find_map(|url| fault_of_one(url));
