@@ -17,7 +17,7 @@ use crate::config::job::compile_unique::{compile_unique, write_unique};
 use crate::config::job::job_keys::{OWN, RULES};
 use crate::config::key::json_sheet::{Form, Sheet};
 use crate::config::key::origin::{Origin, Reading};
-use crate::config::key::table_key::{names, read_keys, values_of, write_keys_beside};
+use crate::config::key::table_key::{names, read_keys, write_keys};
 use crate::config::schedule::compile_schedule::{
     DTSTART, SCHEDULE, compile_schedule, write_schedule,
 };
@@ -36,15 +36,6 @@ pub(crate) const MAX_DEFINITION_BYTES: usize = 320 * 1024;
 /// placeholders, because these have no default.
 static PLAIN: LazyLock<JobSpec> =
     LazyLock::new(|| JobSpec::with_defaults(Schedule::Manual, Action::Shell(String::new())));
-
-/// The default values of the keys in `OWN` and of the keys in `RULES`, as canonical JSON stores
-/// them. `PLAIN_SHOWN` has them as `show` prints them.
-static PLAIN_STORED: LazyLock<[Vec<Value>; 2]> = LazyLock::new(|| plain_values(Form::Stored));
-static PLAIN_SHOWN: LazyLock<[Vec<Value>; 2]> = LazyLock::new(|| plain_values(Form::Shown));
-
-fn plain_values(form: Form) -> [Vec<Value>; 2] {
-    [OWN, RULES].map(|keys| values_of(keys, &PLAIN, form))
-}
 
 /// The reason why a text from Redis is not a definition that this version can use.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -81,13 +72,8 @@ fn written(spec: &JobSpec, form: Form) -> Value {
     let mut out = Sheet::default();
     write_schedule(&spec.schedule, &mut out);
     write_own_action(&spec.action, &mut out);
-    let plain = match form {
-        Form::Stored => &PLAIN_STORED,
-        Form::Shown => &PLAIN_SHOWN,
-    };
-    for (keys, plain) in [OWN, RULES].into_iter().zip(plain.iter()) {
-        write_keys_beside(keys, spec, plain, form, &mut out);
-    }
+    write_keys(OWN, spec, &PLAIN, form, &mut out);
+    write_keys(RULES, spec, &PLAIN, form, &mut out);
     match (&spec.unique, form) {
         (Some(rule), _) => out.put("unique", write_unique(rule, form)),
         (None, Form::Shown) => out.put("unique", Value::Null),

@@ -63,6 +63,7 @@ pub(crate) const HTTP: &[TableKey<HttpRequest>] = &[
             Some(())
         },
         |request, _| write_texts(&request.headers),
+        |request, other| request.headers == other.headers,
     ),
     key!(
         "expect",

@@ -51,6 +51,9 @@ macro_rules! notice_key {
             $name,
             |spot, reading, spec| read_notice(NoticeKind::$kind, spot, reading, spec),
             |spec, _| write_notice(NoticeKind::$kind, spec),
+            |spec, other| {
+                spec.notices.get(&NoticeKind::$kind) == other.notices.get(&NoticeKind::$kind)
+            },
         )
     };
 }
@@ -88,6 +91,7 @@ pub(crate) const RULES: &[TableKey<JobSpec>] = &[
             Some(())
         },
         |spec, _| write_texts(&spec.env),
+        |spec, other| spec.env == other.env,
     ),
     key!(
         "env_file",
@@ -102,6 +106,7 @@ pub(crate) const RULES: &[TableKey<JobSpec>] = &[
         "limits",
         |spot, reading, spec| read_limits(spot, reading, &mut spec.process.limits),
         |spec, _| write_limits(&spec.process.limits),
+        |spec, other| spec.process.limits == other.process.limits,
     ),
     key!(
         "umask",
@@ -117,6 +122,7 @@ pub(crate) const RULES: &[TableKey<JobSpec>] = &[
             Some(())
         },
         |spec, _| spec.process.stdin.clone().into(),
+        |spec, other| spec.process.stdin == other.process.stdin,
     ),
     key!("shell_program", process.shell_program, Maybe(Custom(compile_shell_program, as_path))),
     key!("queue", queue, Custom(compile_queue, as_text)),
@@ -138,6 +144,7 @@ pub(crate) const RULES: &[TableKey<JobSpec>] = &[
         "tags",
         |spot, reading, spec| read_tags(spot, reading.problems, &mut spec.tags),
         |spec, _| write_texts(&spec.tags),
+        |spec, other| spec.tags == other.tags,
     ),
     given(key!("on", on, Custom(compile_on, write_on))),
     given(key!("max_parallel", max_parallel, Maybe(IntegerKind(1..=PerKey::MOST)))),
@@ -203,6 +210,7 @@ pub(crate) const RULES: &[TableKey<JobSpec>] = &[
             Some(())
         },
         |spec, _| spec.shape.only_on.as_ref().map(DaySet::texts).into(),
+        |spec, other| spec.shape.only_on == other.shape.only_on,
     )),
     given(key!("skip_if_late", shape.skip_if_late, Maybe(LATE))),
     notice_key!("on_failure", Failure),
@@ -215,6 +223,7 @@ pub(crate) const RULES: &[TableKey<JobSpec>] = &[
         "ping_url",
         |spot, reading, spec| read_ping_url(spot, reading.problems, &mut spec.ping_url),
         |spec, _| spec.ping_url.clone().into(),
+        |spec, other| spec.ping_url == other.ping_url,
     ),
     key!(
         "webhook_secret",

@@ -36,6 +36,9 @@ pub(crate) struct TableKey<S: 'static> {
     /// Returns the value of the key, taken from a value of type `S`, as JSON. Null means that the
     /// key has no value.
     pub(crate) write: fn(&S, Form) -> Value,
+    /// Returns true if the key has the same value in both. A default value, which most keys have,
+    /// need not be written to be compared.
+    pub(crate) is_same: fn(&S, &S) -> bool,
 }
 
 /// Declares a key by its name, the field of `S` that holds its value, and the
@@ -49,6 +52,7 @@ macro_rules! key {
                 Some(())
             },
             |from, form| $crate::config::key::key_kind::KeyKind::write(&$kind, &from.$($field).+, form),
+            |from, other| from.$($field).+ == other.$($field).+,
         )
     };
 }
@@ -61,8 +65,9 @@ impl<S> TableKey<S> {
         name: &'static str,
         read: fn(&Spot<'_>, &mut Reading<'_>, &mut S) -> Option<()>,
         write: fn(&S, Form) -> Value,
+        is_same: fn(&S, &S) -> bool,
     ) -> Self {
-        Self { name, presence: KeyPresence::Filled, read, write }
+        Self { name, presence: KeyPresence::Filled, read, write, is_same }
     }
 }
 
@@ -119,30 +124,18 @@ pub(crate) fn write_keys<S>(
     form: Form,
     out: &mut Sheet,
 ) {
-    write_keys_beside(keys, from, &values_of(keys, plain, form), form, out);
-}
-
-/// Returns the JSON value that each of `keys` has in `from`, in the order of `keys`.
-pub(crate) fn values_of<S>(keys: &[TableKey<S>], from: &S, form: Form) -> Vec<Value> {
-    keys.iter().map(|key| (key.write)(from, form)).collect()
-}
-
-/// Writes the values of `from` for `keys` into `out`, as [`write_keys`] does. `plain` has the
-/// default values already as JSON, in the order of `keys`.
-pub(crate) fn write_keys_beside<S>(
-    keys: &[TableKey<S>],
-    from: &S,
-    plain: &[Value],
-    form: Form,
-    out: &mut Sheet,
-) {
-    for (key, plain) in keys.iter().zip(plain) {
-        let value = (key.write)(from, form);
-        let is_written = match (key.presence, form) {
-            (KeyPresence::Always, _) | (KeyPresence::Filled, Form::Shown) => true,
-            (KeyPresence::Filled, Form::Stored) | (KeyPresence::Given, _) => value != *plain,
+    for key in keys {
+        let is_always = match key.presence {
+            KeyPresence::Always => true,
+            KeyPresence::Filled => form == Form::Shown,
+            KeyPresence::Given => false,
         };
-        if is_written {
+        if !is_always && (key.is_same)(from, plain) {
+            continue;
+        }
+        let value = (key.write)(from, form);
+        // Different values may have the same JSON.
+        if is_always || value != (key.write)(plain, form) {
             out.put(key.name, value);
         }
     }
