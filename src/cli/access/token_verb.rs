@@ -136,7 +136,7 @@ pub(crate) fn token(
                     &gone
                         .iter()
                         .map(|token| json!({"name": token.name, "result": "revoked"}))
-                        .collect(),
+                        .collect::<serde_json::Value>(),
                 );
             } else {
                 for token in &gone {
@@ -183,7 +183,7 @@ fn list(file: &TokenFile, console: &mut Console) -> Result<(), CliFailure> {
                 "expired": token.is_expired(own_now()),
             })
         });
-        console.json(&document.collect());
+        console.json(&document.collect::<serde_json::Value>());
         return Ok(());
     }
     if tokens.is_empty() {

@@ -10,6 +10,7 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Instant;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -278,12 +279,12 @@ impl Sheet {
                         }
                     }
                     Ok((added, due)) if console.is_json() => {
-                        let mut document = line_json(line, &added, due.as_deref());
-                        if let ResultForm::JsonLines(_) = form {
+                        let warnings = matches!(form, ResultForm::JsonLines(_)).then(|| {
                             let mut warnings = doubts.take();
                             warnings.extend(stored.remove(&line).unwrap_or_default());
-                            document["warnings"] = warnings.into();
-                        }
+                            warnings
+                        });
+                        let document = LineResult::of(line, &added, due.as_deref(), warnings);
                         match array {
                             Some(array) => array.push(console, &document),
                             None => console.json(&document),
@@ -304,11 +305,28 @@ fn zone_of_line(job: &NamedJob, host_zone: &Zone) -> Zone {
     own.unwrap_or_else(|| host_zone.clone())
 }
 
-/// Returns the JSON for one added job of `add --stdin`.
-fn line_json(line: usize, added: &AddResult, next_due: Option<&str>) -> Value {
-    let (name, result, due) = added;
-    let run = due.map(|due| RunId::regular(name.clone(), due).to_string());
-    json!({"line": line, "name": name.as_str(), "next_due": next_due, "run_id": run, "result": result})
+/// The JSON for one added job of `add --stdin`.
+#[derive(Serialize)]
+struct LineResult<'a> {
+    line: usize,
+    name: &'a str,
+    next_due: Option<&'a str>,
+    result: &'static str,
+    run_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warnings: Option<Vec<String>>,
+}
+
+impl<'a> LineResult<'a> {
+    fn of(
+        line: usize,
+        (name, result, due): &'a AddResult,
+        next_due: Option<&'a str>,
+        warnings: Option<Vec<String>>,
+    ) -> Self {
+        let run_id = due.map(|due| RunId::regular(name.clone(), due).to_string());
+        Self { line, name: name.as_str(), next_due, result, run_id, warnings }
+    }
 }
 
 fn words_of(batch: &Batch) -> Words {

@@ -51,7 +51,9 @@ pub(super) async fn stored_doubts(
         if paused.contains(name) {
             texts.push(format!("job {name} is paused, and starts no runs until it is resumed"));
         }
-        doubts.insert(line, texts);
+        if !texts.is_empty() {
+            doubts.insert(line, texts);
+        }
     }
     Ok(doubts)
 }

@@ -74,7 +74,7 @@ pub(super) async fn set(
         match set.len() {
             0 => {}
             1 => console.json(&set.remove(0)),
-            _ => console.json(&set.into()),
+            _ => console.json(&set),
         }
     }
     Ok(code)

@@ -169,7 +169,7 @@ async fn switch(
         }
     }
     if console.is_json() {
-        console.json(&document.into());
+        console.json(&document);
     }
     Ok(worst)
 }

@@ -121,7 +121,7 @@ pub(crate) async fn queues(
     let store = connect(global, console).await?;
     let (now, views) = Box::pin(view_all(&store, &args.tags)).await?;
     if console.is_json() {
-        console.json(&views.iter().map(|view| view.json(now)).collect());
+        console.json(&views.iter().map(|view| view.json(now)).collect::<serde_json::Value>());
         return Ok(0);
     }
     let headers = [

@@ -8,7 +8,6 @@ use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::escape::{one_line, safe_json};
 use super::time_words::Detail;
@@ -229,15 +228,19 @@ impl Console {
     }
 
     /// Writes a JSON document as one line to standard output.
-    pub(crate) fn json(&mut self, document: &Value) {
-        self.json_text(document);
-        self.bytes(b"\n");
+    pub(crate) fn json(&mut self, document: &impl Serialize) {
+        self.json_text(document, "\n");
     }
 
-    /// Writes a JSON value to standard output. On a terminal control characters are escaped.
-    fn json_text(&mut self, value: &Value) {
-        let text = value.to_string();
-        let text = if self.is_terminal { safe_json(&text) } else { text.into() };
+    /// Writes a JSON value and `end` to standard output. On a terminal control characters are
+    /// escaped.
+    fn json_text(&mut self, value: &impl Serialize, end: &str) {
+        // Documents have texts as keys, so none of them fails to serialize.
+        let mut text = serde_json::to_string(value).unwrap_or_default();
+        if self.is_terminal {
+            text = safe_json(&text).into_owned();
+        }
+        text.push_str(end);
         self.bytes(text.as_bytes());
     }
 
@@ -390,10 +393,10 @@ pub(crate) struct JsonArray {
 
 impl JsonArray {
     /// Writes the next item of the array.
-    pub(crate) fn push(&mut self, console: &mut Console, item: &Value) {
+    pub(crate) fn push(&mut self, console: &mut Console, item: &impl Serialize) {
         console.bytes(if self.has_begun { b",\n" } else { b"[" });
         self.has_begun = true;
-        console.json_text(item);
+        console.json_text(item, "");
     }
 
     /// Writes the end of the array.
