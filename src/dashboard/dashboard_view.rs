@@ -1,16 +1,16 @@
 //! The answer to the request of a page.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU64;
 
 use super::actions::{action_page, result_page};
 use super::api_guide::ApiGuide;
 use super::layout::Layout;
 use super::page_clock::PageClock;
-use super::page_request::{PageReading, PageRequest};
+use super::page_request::{PageReading, PageRequest, as_millis};
 use super::pages;
 use super::report_keeper::ReportKeeper;
-use super::snapshots::{MadePage, PageSnapshot, Snapshots};
+use super::snapshots::{MadePage, PageSnapshot, SeenState, Snapshots};
 use super::view_choices::ViewChoices;
 use crate::cli::embedded::CliFailure;
 use crate::secrets::tokens::TokenRole;
@@ -47,7 +47,7 @@ impl DashboardView {
         request: &PageRequest,
         known: Option<&str>,
     ) -> Result<PageAnswer, CliFailure> {
-        let make = |now| Box::pin(self.make(store, request, now));
+        let make = |seen| Box::pin(self.make(store, request, seen));
         let snapshot = self.snapshots.of(store, request, make).await?;
         let is_known = known.is_some_and(|known| snapshot.is_known(known));
         Ok(if is_known { PageAnswer::Unchanged(snapshot) } else { PageAnswer::Page(snapshot) })
@@ -57,10 +57,9 @@ impl DashboardView {
         &self,
         store: &Store,
         request: &PageRequest,
-        now: UnixMillis,
+        seen: SeenState,
     ) -> Result<MadePage, CliFailure> {
-        let clock = PageClock::new(now, &request.choices);
-        let reading = self.reading(store, request, clock);
+        let reading = self.reading(store, request, seen);
         let html = pages::page(&reading).await?;
         Ok(MadePage { html, lifetime: reading.lifetime() })
     }
@@ -69,16 +68,17 @@ impl DashboardView {
         &'r self,
         store: &'r Store,
         request: &'r PageRequest,
-        clock: PageClock,
+        seen: SeenState,
     ) -> PageReading<'r> {
         PageReading {
             store,
             request,
             base: &request.base,
             guide: &self.guide,
-            clock,
+            clock: PageClock::new(seen.now, &request.choices),
+            seen,
             reports: &self.reports,
-            is_moving: AtomicBool::new(false),
+            lifetime: AtomicU64::new(as_millis(request.kind.lifetime())),
         }
     }
 
@@ -103,8 +103,7 @@ impl DashboardView {
         let here =
             || UnixMillis::from_timestamp(jiff::Timestamp::now()).unwrap_or(UnixMillis::EPOCH);
         let now = store.now().await.unwrap_or_else(|_| here());
-        let clock = PageClock::new(now, &request.choices);
-        let reading = self.reading(store, request, clock);
+        let reading = self.reading(store, request, SeenState { changes: 0, now });
         action_page(&reading, Some(why)).await
     }
 

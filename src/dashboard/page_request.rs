@@ -1,6 +1,6 @@
 //! A request of a page, and what its page is made from.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -11,9 +11,11 @@ use super::layout::Layout;
 use super::page_clock::PageClock;
 use super::page_kind::PageKind;
 use super::report_keeper::ReportKeeper;
+use super::snapshots::SeenState;
 use super::view_choices::ViewChoices;
 use crate::cli::embedded::CliFailure;
 use crate::secrets::tokens::TokenRole;
+use schedd_schedule::time::unix_millis::UnixMillis;
 use schedd_store::Store;
 
 /// A request of a page.
@@ -60,6 +62,11 @@ impl PageRequest {
     }
 }
 
+/// Returns a duration in whole milliseconds.
+pub(super) fn as_millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// The reading of one page: the request, and the store from which the documents come.
 pub(super) struct PageReading<'r> {
     pub(super) store: &'r Store,
@@ -68,9 +75,11 @@ pub(super) struct PageReading<'r> {
     pub(super) base: &'r str,
     pub(super) guide: &'r ApiGuide,
     pub(super) clock: PageClock,
+    /// The state of the namespace when the reading began.
+    pub(super) seen: SeenState,
     pub(super) reports: &'r ReportKeeper,
-    /// True if the page changes without a change of the namespace, such as output that grows.
-    pub(super) is_moving: AtomicBool,
+    /// The time for which the page stays right while nothing changes in the namespace, ms.
+    pub(super) lifetime: AtomicU64,
 }
 
 impl<'r> PageReading<'r> {
@@ -86,17 +95,24 @@ impl<'r> PageReading<'r> {
         }
     }
 
-    /// Notes that the page has a part that changes by itself.
+    /// Notes that the page has a part that changes by itself, such as output that grows.
     pub(super) fn note_moving(&self) {
-        self.is_moving.store(true, Ordering::Relaxed);
+        /// The time between two requests of an open page.
+        const POLL: Duration = Duration::from_secs(2);
+        self.lifetime.fetch_min(as_millis(POLL), Ordering::Relaxed);
+    }
+
+    /// Notes that nothing on the page changes by itself before the time `at`; `None` if never.
+    pub(super) fn note_right_until(&self, at: Option<UnixMillis>) {
+        /// The longest lifetime. Facts that nodes write about themselves may then be that old.
+        const LONGEST: Duration = Duration::from_secs(600);
+        let left = at.map_or(LONGEST, |at| at.since(self.clock.instant()).min(LONGEST));
+        self.lifetime.fetch_max(as_millis(left), Ordering::Relaxed);
     }
 
     /// Returns the time for which the page stays right while nothing changes in the namespace.
     pub(super) fn lifetime(&self) -> Duration {
-        /// The time between two requests of an open page.
-        const POLL: Duration = Duration::from_secs(2);
-        let lifetime = self.request.kind.lifetime();
-        if self.is_moving.load(Ordering::Relaxed) { lifetime.min(POLL) } else { lifetime }
+        Duration::from_millis(self.lifetime.load(Ordering::Relaxed))
     }
 
     /// Returns the document of a verb, as the API answers it to the same caller.

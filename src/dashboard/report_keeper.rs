@@ -1,5 +1,6 @@
 //! The last report of `doctor`. A check reads all data, which takes long with many jobs. So one check
-//! serves all readers, and all checks that nobody asks for together take a small part of the time.
+//! serves all readers, and checks take a small part of the time. An open page begins no check while
+//! nothing has changed in the namespace.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,6 +12,7 @@ use super::documents::ReportDocument;
 use super::documents::verb_document::{document_of, parsed};
 use super::page_clock::DocumentTime;
 use super::shown_text::ShownText;
+use super::snapshots::SeenState;
 use crate::cli::embedded::CliFailure;
 use schedd_schedule::time::unix_millis::UnixMillis;
 use schedd_store::Store;
@@ -21,6 +23,8 @@ const WAIT: Duration = Duration::from_millis(20);
 const LEAST_AGE: Duration = Duration::from_secs(10);
 /// The age at which a report is old, as a multiple of the duration of its check.
 const REST: u32 = 4;
+/// The same for an open page that asks for news.
+const REST_OF_POLLS: u32 = 100;
 
 /// A report, or why there is none.
 #[derive(Debug)]
@@ -33,12 +37,21 @@ pub(super) struct KeptReport {
     pub(super) at: DocumentTime,
     began: Instant,
     took: Duration,
+    /// The number of changes that were known when the check began. `None` if nobody asked for it.
+    changes: Option<u64>,
 }
 
 impl KeptReport {
-    fn is_old(&self, now: Instant) -> bool {
+    /// Returns true if the report is older than [`LEAST_AGE`] and `rest` times its check.
+    fn is_old(&self, now: Instant, rest: u32) -> bool {
         let ended = self.began + self.took;
-        now.duration_since(ended) > LEAST_AGE.max(self.took * REST)
+        now.duration_since(ended) > LEAST_AGE.max(self.took * rest)
+    }
+
+    /// Returns true if an open page may show the report when this number of changes is known.
+    fn is_news(&self, now: Instant, changes: u64) -> bool {
+        let is_unchanged = self.document.is_ok() && self.changes == Some(changes);
+        is_unchanged || !self.is_old(now, REST_OF_POLLS)
     }
 }
 
@@ -57,15 +70,20 @@ pub(crate) struct ReportKeeper {
 
 impl ReportKeeper {
     /// Returns the last report, or `None` if the first check is under way, and true if a check is under
-    /// way. Begins a check at `now` if the report is old.
+    /// way. Begins a check if the report is old at the state `seen`. `is_poll` is true if an open page
+    /// asks for news.
     pub(super) async fn report(
         &self,
         store: &Store,
-        now: UnixMillis,
+        seen: SeenState,
+        is_poll: bool,
     ) -> (Option<Arc<KeptReport>>, bool) {
         let mut changes = self.last.subscribe();
-        let is_right = |kept: &KeptReport| !kept.is_old(Instant::now());
-        self.check_unless(is_right, store, now);
+        let is_right = |kept: &KeptReport| {
+            let asked = Instant::now();
+            if is_poll { kept.is_news(asked, seen.changes) } else { !kept.is_old(asked, REST) }
+        };
+        self.check_unless(is_right, store, seen.now, Some(seen.changes));
         // If the check takes longer than the page waits, it goes on without the page.
         let ended = tokio::time::timeout(WAIT, changes.wait_for(|last| !last.is_under_way)).await;
         (self.last.borrow().report.clone(), ended.is_err())
@@ -77,7 +95,7 @@ impl ReportKeeper {
     pub(crate) async fn document(&self, store: &Store, is_fresh: bool) -> Result<Value, Value> {
         let asked = Instant::now();
         let is_right = |kept: &KeptReport| {
-            let is_good = !is_fresh && kept.document.is_ok() && !kept.is_old(asked);
+            let is_good = !is_fresh && kept.document.is_ok() && !kept.is_old(asked, REST);
             kept.began >= asked || is_good
         };
         let mut changes = self.last.subscribe();
@@ -87,13 +105,19 @@ impl ReportKeeper {
                 return kept.document.clone();
             }
             let now = store.now().await.map_err(|error| CliFailure::from(error).json())?;
-            self.check_unless(is_right, store, now);
+            self.check_unless(is_right, store, now, None);
             let _ended = changes.wait_for(|last| !last.is_under_way).await;
         }
     }
 
     /// Begins a check at `now`, unless the last report is right or a check is under way.
-    fn check_unless(&self, is_right: impl Fn(&KeptReport) -> bool, store: &Store, now: UnixMillis) {
+    fn check_unless(
+        &self,
+        is_right: impl Fn(&KeptReport) -> bool,
+        store: &Store,
+        now: UnixMillis,
+        changes: Option<u64>,
+    ) {
         let begins = self.last.send_if_modified(|last| {
             let has_right = last.report.as_ref().is_some_and(|kept| is_right(kept));
             let begins = !has_right && !last.is_under_way;
@@ -101,13 +125,18 @@ impl ReportKeeper {
             begins
         });
         if begins {
-            tokio::spawn(check(store.clone(), now, self.last.clone()));
+            tokio::spawn(check(store.clone(), now, changes, self.last.clone()));
         }
     }
 }
 
 /// Checks all data, and keeps the report.
-async fn check(store: Store, now: UnixMillis, last: Arc<watch::Sender<LastCheck>>) {
+async fn check(
+    store: Store,
+    now: UnixMillis,
+    changes: Option<u64>,
+    last: Arc<watch::Sender<LastCheck>>,
+) {
     let began = Instant::now();
     // All readers get the report of a viewer.
     let document = match store.gently() {
@@ -124,6 +153,7 @@ async fn check(store: Store, now: UnixMillis, last: Arc<watch::Sender<LastCheck>
         at: DocumentTime::of(now),
         began,
         took: began.elapsed(),
+        changes,
     };
     last.send_replace(LastCheck { report: Some(Arc::new(kept)), is_under_way: false });
 }
@@ -132,15 +162,28 @@ async fn check(store: Store, now: UnixMillis, last: Arc<watch::Sender<LastCheck>
 mod tests {
     use super::*;
 
+    fn kept(began: Instant, took: Duration, document: Result<Value, Value>) -> KeptReport {
+        let report = Err(ShownText::new("none"));
+        let at = DocumentTime::of(UnixMillis::EPOCH);
+        KeptReport { report, document, at, began, took, changes: Some(7) }
+    }
+
+    #[test]
+    fn an_open_page_waits_for_a_change_and_then_for_a_hundred_times_the_check() {
+        let (began, second) = (Instant::now(), Duration::from_secs(1));
+        let good = kept(began, second, Ok(Value::Null));
+        assert!(good.is_news(began + second * 9_999, 7), "nothing has changed");
+        assert!(good.is_news(began + second * 100, 8) && !good.is_news(began + second * 102, 8));
+        let failed = kept(began, second, Err(Value::Null));
+        assert!(!failed.is_news(began + second * 102, 7), "a check that failed is repeated");
+    }
+
     #[test]
     fn a_report_is_old_later_if_its_check_took_long() {
         let began = Instant::now();
         let is_old = |took: u64, age: u64| {
-            let report = Err(ShownText::new("none"));
-            let at = DocumentTime::of(UnixMillis::EPOCH);
-            let took = Duration::from_secs(took);
-            let kept = KeptReport { report, document: Err(Value::Null), at, began, took };
-            kept.is_old(began + took + Duration::from_secs(age))
+            let kept = kept(began, Duration::from_secs(took), Err(Value::Null));
+            kept.is_old(kept.began + kept.took + Duration::from_secs(age), REST)
         };
         assert!(!is_old(0, 9) && is_old(0, 11));
         assert!(!is_old(30, 119) && is_old(30, 121));

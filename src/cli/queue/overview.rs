@@ -324,6 +324,7 @@ impl View {
             "depth": self.standing.depth.ready,
             "oldest_ready": self.standing.depth.oldest.map(|at| at.to_string()),
             "oldest_age_ms": self.standing.depth.oldest.map(|at| now.as_i64().saturating_sub(at.as_i64())),
+            "next_ready": self.standing.depth.next.map(|at| at.to_string()),
             "scheduled": self.standing.depth.scheduled,
             "running": self.standing.depth.running,
             "limit": settings.limit,

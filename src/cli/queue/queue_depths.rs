@@ -38,6 +38,7 @@ pub(super) fn together(one: QueueDepth, other: QueueDepth) -> QueueDepth {
         scheduled: one.scheduled + other.scheduled,
         running: one.running,
         oldest: one.oldest.into_iter().chain(other.oldest).min(),
+        next: one.next.into_iter().chain(other.next).min(),
     }
 }
 

@@ -16,6 +16,7 @@ pub(in crate::dashboard) struct QueueDocument {
     pub(in crate::dashboard) scheduled: u64,
     pub(in crate::dashboard) running: u64,
     pub(in crate::dashboard) oldest_ready: Option<DocumentTime>,
+    pub(in crate::dashboard) next_ready: Option<DocumentTime>,
     pub(in crate::dashboard) limit: Option<u64>,
     pub(in crate::dashboard) capacity: u64,
     utilisation: Option<f64>,

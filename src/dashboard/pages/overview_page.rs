@@ -49,6 +49,11 @@ pub(super) async fn overview_page(reading: &PageReading<'_>) -> Result<String, C
     let edges = edges(clock.instant());
     let mut view: NamespaceView =
         Box::pin(read_namespace(reading.store, clock.instant(), &edges)).await?;
+    let depths = view.queues.iter().map(|queue| queue.depth);
+    if depths.clone().all(|depth| depth.ready == 0) {
+        let next = depths.filter_map(|depth| depth.next).min();
+        reading.note_right_until(next);
+    }
     let failing: Vec<JobDocument> = all_parsed(std::mem::take(&mut view.failing))?;
     let starts: Vec<UnixMillis> = view.coming.starts.iter().map(|(at, _)| *at).collect();
     page_text(&OverviewPage {

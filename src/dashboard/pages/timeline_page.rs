@@ -29,6 +29,8 @@ const MOST_RUNS: usize = 500;
 const MOST_DRAWN: usize = 2_000;
 /// The maximum number of coming starts that are counted.
 const MOST_COUNTED: usize = 20_000;
+/// The part of the shown time by which the drawing may be behind the present time.
+const ROUND: u32 = 96;
 /// The maximum number of rows of the table.
 const MOST_LISTED: usize = 200;
 /// The longest time that is shown.
@@ -145,7 +147,8 @@ impl<'r> TimelineFilter<'r> {
             }
         };
         // The start is a round time, so that the page stays the same for a while.
-        let round = i64::try_from(length.as_millis() / 96).unwrap_or(i64::MAX).max(1);
+        let round =
+            i64::try_from(length.as_millis() / u128::from(ROUND)).unwrap_or(i64::MAX).max(1);
         let floor = UnixMillis::new(now.as_i64() / round * round).unwrap_or(now);
         let before = if self.is_heat() { Duration::ZERO } else { length / 3 };
         let (from, to) = match (time("from", self.from)?, time("to", self.to)?) {
@@ -203,6 +206,7 @@ pub(super) async fn timeline_page(reading: &PageReading<'_>) -> Result<String, C
     let (clock, now) = (&reading.clock, reading.clock.instant());
     let filter = TimelineFilter::of(request);
     let axis = filter.axis(clock)?;
+    reading.note_right_until(Some(now.saturating_add(axis.to.since(axis.from) / ROUND)));
     let tags: Vec<&str> = request
         .parameters
         .iter()

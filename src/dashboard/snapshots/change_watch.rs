@@ -1,6 +1,6 @@
 //! The watch for changes of the namespace: while nothing has changed, no page is read again.
 //!
-//! A look at Redis is one round trip of four quick commands. The watch looks only while pages are
+//! A look at Redis is one round trip of five quick commands. The watch looks only while pages are
 //! asked for, and not more often than its caller wants. Pauses and other entries of audit logs come by a
 //! subscription, which costs nothing and ends when no page has been asked for in [`UNUSED`].
 
@@ -36,12 +36,12 @@ struct LastLook {
 
 /// The state of the namespace at a look.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct SeenState {
+pub(in crate::dashboard) struct SeenState {
     /// The number of changes that are known. While it stays equal, nothing has changed that lists
     /// of jobs and runs show.
-    pub(super) changes: u64,
+    pub(in crate::dashboard) changes: u64,
     /// The time of Redis.
-    pub(super) now: UnixMillis,
+    pub(in crate::dashboard) now: UnixMillis,
 }
 
 /// The state that the watch shares with the task of its subscription.
@@ -95,8 +95,12 @@ impl ChangeWatch {
                 tokio::spawn(self.follower.clone().follow(entries));
             }
         }
+        let about = match last.as_ref() {
+            Some(last) => last.now.saturating_add(last.at.elapsed()),
+            None => store.now().await?,
+        };
         let at = Instant::now();
-        let (now, mark) = store.read_view_mark().await?;
+        let (now, mark) = store.read_view_mark(about).await?;
         if last.as_ref().is_none_or(|last| last.mark != mark) {
             self.follower.count();
         }

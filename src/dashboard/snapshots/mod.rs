@@ -3,7 +3,8 @@
 //! A page that exists already is answered again without reading its documents:
 //!
 //! 1. if it was made less than [`FRESH_FOR`] ago, and nobody has changed anything by this API since;
-//! 2. else, if nothing has changed in the namespace, for the lifetime of the page;
+//! 2. else, if nothing has changed in the namespace, for the lifetime of the page. A reader who opens
+//!    the page gets what nodes wrote meanwhile, so its lifetime then is that of its kind;
 //! 3. else, if a tab only asks for news, and the page was read less than a round ago. The tab asks
 //!    again two seconds later. A round is as long as the shares of all open views together, so that
 //!    each view has its turn. The share of a view is a multiple of the time that its reading takes.
@@ -26,10 +27,10 @@ use super::page_request::PageRequest;
 use super::view_choices::ViewChoices;
 use crate::cli::embedded::CliFailure;
 use crate::secrets::tokens::TokenRole;
-use change_watch::{ChangeWatch, SeenState};
-use schedd_schedule::time::unix_millis::UnixMillis;
+use change_watch::ChangeWatch;
 use schedd_store::Store;
 
+pub(super) use change_watch::SeenState;
 pub(super) use page_snapshot::MadePage;
 pub(crate) use page_snapshot::PageSnapshot;
 
@@ -111,20 +112,20 @@ impl SnapshotPlaces {
 }
 
 impl Snapshots {
-    /// Returns the snapshot of a view, or makes it with `make` from the time of Redis. A page that is
+    /// Returns the snapshot of a view, or makes it with `make` from the state of the namespace. A page that is
     /// not shared is made anew.
     pub(super) async fn of<F: Future<Output = Result<MadePage, CliFailure>>>(
         &self,
         store: &Store,
         request: &PageRequest,
-        make: impl FnOnce(UnixMillis) -> F,
+        make: impl FnOnce(SeenState) -> F,
     ) -> Result<Arc<PageSnapshot>, CliFailure> {
         let own_changes = self.watch.own_changes();
         if !request.kind.is_shared() {
-            let SeenState { changes, now } = self.watch.look(store, FRESH_FOR).await?;
+            let seen = self.watch.look(store, FRESH_FOR).await?;
             let made_at = Instant::now();
-            let page = make(now).await?;
-            return Ok(Arc::new(PageSnapshot::new(page, made_at, changes, own_changes)));
+            let page = make(seen).await?;
+            return Ok(Arc::new(PageSnapshot::new(page, made_at, seen.changes, own_changes)));
         }
         let (place, round) = self.place(request);
         let mut snapshot = place.snapshot.lock().await;
@@ -133,9 +134,11 @@ impl Snapshots {
             return Ok(known.clone());
         }
         let age = if request.is_poll { LOOK_AGE } else { FRESH_FOR };
-        let SeenState { changes, now } = self.watch.look(store, age).await?;
-        let is_right =
-            |known: &&Arc<PageSnapshot>| known.changes == changes && known.age() < known.lifetime;
+        let seen = self.watch.look(store, age).await?;
+        let is_right = |known: &&Arc<PageSnapshot>| {
+            let of_kind = if request.is_poll { Duration::MAX } else { request.kind.lifetime() };
+            known.changes == seen.changes && known.age() < known.lifetime.min(of_kind)
+        };
         if let Some(known) = known.filter(is_right) {
             return Ok(known.clone());
         }
@@ -143,9 +146,9 @@ impl Snapshots {
             return Ok(known.clone());
         }
         let made_at = Instant::now();
-        let page = make(now).await?;
+        let page = make(seen).await?;
         place.set_share(request.kind, made_at.elapsed());
-        let fresh = Arc::new(PageSnapshot::new(page, made_at, changes, own_changes));
+        let fresh = Arc::new(PageSnapshot::new(page, made_at, seen.changes, own_changes));
         *snapshot = Some(fresh.clone());
         Ok(fresh)
     }

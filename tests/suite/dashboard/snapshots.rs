@@ -75,6 +75,33 @@ fn a_page_is_read_again_only_after_a_change_or_for_its_own_change() {
 }
 
 #[test]
+fn an_open_page_shows_a_lost_node_although_nothing_else_changes() {
+    let scene = ApiScene::start("", "[jobs.a]\nevery = \"1h\"\nshell = \"true\"\n");
+    let mut connection = scene.redis.connection();
+    let (seconds, _): (i64, i64) = redis::cmd("TIME").query(&mut connection).unwrap();
+    // The node counts as gone 15 seconds after it was seen.
+    let seen = (seconds - 10) * 1_000;
+    let _: () = redis::cmd("ZADD")
+        .arg("{schedd}:nodes")
+        .arg(seen)
+        .arg("n9")
+        .query(&mut connection)
+        .unwrap();
+    let first = open(&scene, "viewer", "/");
+    assert!(!first.text().contains("Node n9 is gone"), "{first:?}");
+    let mut known = etag(&first.head);
+    until("the page shows the lost node", LONG, || {
+        let headers = [BROWSER, ("If-None-Match", known.as_str()), ("Sec-Fetch-Mode", "cors")];
+        let news = scene.probe.send("viewer", "GET", "/", &headers, b"");
+        if news.status == 304 {
+            return None;
+        }
+        known = etag(&news.head);
+        news.text().contains("Node n9 is gone").then_some(())
+    });
+}
+
+#[test]
 fn many_tabs_of_many_views_cost_few_readings_while_something_always_changes() {
     let scene = ApiScene::start("", "[jobs.a]\nevery = \"1h\"\nshell = \"true\"\n");
     let ctl = crate::support::ctl::Schedctl::on(&scene.redis);

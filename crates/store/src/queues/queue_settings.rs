@@ -43,6 +43,8 @@ pub struct QueueDepth {
     pub running: u64,
     /// The earliest ready time in the lane, if that time has come.
     pub oldest: Option<UnixMillis>,
+    /// The earliest ready time in the lane, if that time is still to come.
+    pub next: Option<UnixMillis>,
 }
 
 /// The time that one run waited, and the time that it took.
@@ -156,11 +158,13 @@ impl Store {
                 _ => None,
             };
             let oldest = head.filter(|head| *head <= now && ready > 0);
+            let next = head.filter(|head| *head > now);
             QueueDepth {
                 ready,
                 scheduled: all.saturating_sub(ready),
                 running: number(&parts[3]),
                 oldest,
+                next,
             }
         };
         Ok(answers.chunks_exact(4).map(read).collect())

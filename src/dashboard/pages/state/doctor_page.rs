@@ -25,7 +25,10 @@ struct DoctorPage<'r> {
 pub(in crate::dashboard) async fn doctor_page(
     reading: &PageReading<'_>,
 ) -> Result<String, CliFailure> {
-    let (kept, is_under_way) = reading.reports.report(reading.store, reading.clock.instant()).await;
+    let (kept, is_under_way) = {
+        let is_poll = reading.request.is_poll;
+        reading.reports.report(reading.store, reading.seen, is_poll).await
+    };
     if is_under_way {
         reading.note_moving();
     }

@@ -22,6 +22,10 @@ struct QueuesPage<'r> {
 pub(in crate::dashboard) async fn queues_page(
     reading: &PageReading<'_>,
 ) -> Result<String, CliFailure> {
-    let queues = reading.document(&["queues"]).await?;
+    let queues: Vec<QueueDocument> = reading.document(&["queues"]).await?;
+    if queues.iter().all(|queue| queue.depth == 0) {
+        let next = queues.iter().filter_map(|queue| queue.next_ready).map(|time| time.at).min();
+        reading.note_right_until(next);
+    }
     page_text(&QueuesPage { layout: reading.layout("queues"), clock: &reading.clock, queues })
 }
