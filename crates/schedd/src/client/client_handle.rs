@@ -20,6 +20,7 @@ use super::add::{Add, IfExists};
 use super::added::{Added, AddedJob};
 use super::client_error::ClientError;
 use super::run_end::RunEnd;
+use super::shared_adds::SharedAdds;
 use crate::adding::{AddPools, DRAWS, draw_name, past_problem};
 use crate::engine::planning::planting::{Applied, PlantingError, Request};
 use crate::engine::planning::{instances, job_operations};
@@ -54,6 +55,7 @@ pub struct Client {
     store: Store,
     zone: Zone,
     known: Arc<Mutex<Option<Known>>>,
+    shared_adds: Arc<SharedAdds>,
 }
 
 /// The declared queues, and the time of Redis, as read at an instant.
@@ -93,13 +95,18 @@ impl Client {
         let keys = Keys::new(namespace).map_err(|error| ClientError::Invalid(error.to_string()))?;
         let store = Store::new(&Address::parse(url)?, keys)?.signed(&author());
         store.findings().await?;
-        Ok(Self { store, zone: Zone::of_host(), known: Arc::default() })
+        Ok(Self {
+            store,
+            zone: Zone::of_host(),
+            known: Arc::default(),
+            shared_adds: Arc::default(),
+        })
     }
 
     /// Creates a client that uses `store`.
     #[cfg(feature = "testing")]
     pub(crate) fn on(store: Store, zone: Zone) -> Self {
-        Self { store, zone, known: Arc::default() }
+        Self { store, zone, known: Arc::default(), shared_adds: Arc::default() }
     }
 
     /// Returns the store of this client.
@@ -112,7 +119,7 @@ impl Client {
         &self.zone
     }
 
-    /// Adds a job.
+    /// Adds a job. Jobs that many callers add at the same time go to Redis together.
     ///
     /// The call may be repeated after [`ClientError::Unreachable`] if the job has a name or a
     /// unique key. A job without both may then exist twice.
@@ -129,8 +136,7 @@ impl Client {
     /// # });
     /// ```
     pub async fn add(&self, add: Add) -> Result<Added, ClientError> {
-        let mut results = self.add_all([add]).await?;
-        results.pop().unwrap_or_else(|| Err(ClientError::Failed("nothing was added".to_owned())))
+        self.shared_adds.add(self, add).await
     }
 
     /// Adds jobs, many in one call to Redis. Returns the result of each, in their order.

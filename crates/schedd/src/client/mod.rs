@@ -5,6 +5,7 @@ mod added;
 mod client_error;
 mod client_handle;
 mod run_end;
+mod shared_adds;
 
 pub use add::Add;
 pub use added::{Added, AddedJob};

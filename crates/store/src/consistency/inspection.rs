@@ -26,7 +26,7 @@ use schedd_schedule::names::{Fence, JobName, RunId};
 use schedd_schedule::time::unix_millis::UnixMillis;
 
 /// The number of items in one call of `inspect_runs.lua`. An item is a run in one lane.
-const ITEMS: usize = 200;
+const ITEMS: usize = 100;
 
 /// The most jobs that one pipeline inspects.
 const CALLS: usize = 100;

@@ -1,0 +1,140 @@
+//! Adds of single jobs by many callers at the same time. The adds that wait during one call to Redis
+//! form the next call, so each costs a part of a call.
+//!
+//! Invariant: an add is answered by the result of its own job. If the runtime that sends a call ends,
+//! the callers learn that their jobs may or may not have been added.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use super::add::Add;
+use super::added::Added;
+use super::client_error::ClientError;
+use super::client_handle::Client;
+
+/// The most jobs in one call.
+const MOST: usize = 250;
+/// The number of calls for one job each that may be under way. A caller who waits for no other
+/// caller needs no task for the call.
+const ALONE: usize = 2;
+
+/// The adds that no call has taken yet, of all clones of a client.
+#[derive(Debug, Default)]
+pub(super) struct SharedAdds(Mutex<WaitingAdds>);
+
+/// An add and the channel for its answer.
+type WaitingAdd = (Add, oneshot::Sender<Result<Added, ClientError>>);
+
+#[derive(Debug, Default)]
+struct WaitingAdds {
+    adds: Vec<WaitingAdd>,
+    /// The number of calls for one job each that are under way.
+    alone: usize,
+    /// True while a task sends the adds that wait.
+    is_sending: bool,
+}
+
+/// How a caller's job is sent.
+enum Way {
+    Alone(Add),
+    WithOthers(oneshot::Receiver<Result<Added, ClientError>>),
+}
+
+/// The end of a call for one job. A caller may drop the call at any point.
+struct AloneGuard<'a>(&'a SharedAdds);
+
+impl Drop for AloneGuard<'_> {
+    fn drop(&mut self) {
+        self.0.lock().alone -= 1;
+    }
+}
+
+/// The end of a task that sends adds. If its runtime ends first, the adds that wait are dropped.
+struct SendingGuard {
+    shared: Arc<SharedAdds>,
+    /// True if the task has sent all adds that waited.
+    is_done: bool,
+}
+
+impl Drop for SendingGuard {
+    fn drop(&mut self) {
+        if !self.is_done {
+            let mut waiting = self.shared.lock();
+            waiting.is_sending = false;
+            waiting.adds.clear();
+        }
+    }
+}
+
+impl SharedAdds {
+    fn lock(&self) -> MutexGuard<'_, WaitingAdds> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds one job by `client`, whose waiting adds these are.
+    pub(super) async fn add(
+        self: &Arc<Self>,
+        client: &Client,
+        add: Add,
+    ) -> Result<Added, ClientError> {
+        match self.way(client, add) {
+            Way::Alone(add) => {
+                let _guard = AloneGuard(self);
+                let mut results = client.add_all([add]).await?;
+                results.pop().unwrap_or_else(|| Err(not_answered()))
+            }
+            Way::WithOthers(answered) => answered.await.unwrap_or_else(|_| Err(not_answered())),
+        }
+    }
+
+    fn way(self: &Arc<Self>, client: &Client, add: Add) -> Way {
+        let mut waiting = self.lock();
+        if !waiting.is_sending && waiting.alone < ALONE {
+            waiting.alone += 1;
+            return Way::Alone(add);
+        }
+        let (answer, answered) = oneshot::channel();
+        waiting.adds.push((add, answer));
+        if !std::mem::replace(&mut waiting.is_sending, true) {
+            tokio::spawn(self.clone().send(client.clone()));
+        }
+        Way::WithOthers(answered)
+    }
+
+    /// Sends the adds that wait, until none waits.
+    async fn send(self: Arc<Self>, client: Client) {
+        let mut guard = SendingGuard { shared: self.clone(), is_done: false };
+        while let Some(batch) = self.next_batch() {
+            let (adds, answers): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+            match client.add_all(adds).await {
+                Ok(results) => {
+                    for (answer, result) in answers.into_iter().zip(results) {
+                        let _ = answer.send(result);
+                    }
+                }
+                Err(error) => {
+                    for answer in answers {
+                        let _ = answer.send(Err(error.clone()));
+                    }
+                }
+            }
+        }
+        guard.is_done = true;
+    }
+
+    /// Takes the adds for the next call. Returns `None` if no add waits.
+    fn next_batch(&self) -> Option<Vec<WaitingAdd>> {
+        let mut waiting = self.lock();
+        let most = waiting.adds.len().min(MOST);
+        waiting.is_sending = most > 0;
+        waiting.is_sending.then(|| waiting.adds.drain(..most).collect())
+    }
+}
+
+/// Returns the error of an add whose result is not known.
+fn not_answered() -> ClientError {
+    ClientError::Unreachable(
+        "the runtime that sent the job has ended: the job may have been added".to_owned(),
+    )
+}
