@@ -6,11 +6,9 @@
 -- A repeated call adds nothing, because the jobs have records; apply_job.lua then answers.
 -- Keys: jobs, job_due (of the lane), lanes, nudge
 -- Keys of each item: job, run (the run to plan), audit_log
--- Args: now, lane, source_name, by (the user who adds the jobs, or '')
--- Args of each item: id (of the run to plan), job_name, due_ms, ready, definition, token, tz, once
---   (1 for a one-shot, else 0), anchor, delay (in ms, if the end of each run plans the next run,
---   else ''), max_runs (the most runs of the job, or ''), notify (the notices and deadlines of the
---   job's runs)
+-- Args: now, lane, by (the user who adds the jobs, or '')
+-- Args of each item: id (of the run to plan), job_name, due_ms, ready, definition, once (1 for a
+--   one-shot, else 0), facts (further fields of the job's record, as a JSON list of field, value)
 -- Reply added: for each job 1, or 0 if its name or its run has a record, or if it needs a new lane
 --   and no lane can be added
 -- Reply wrong_type: key, found, wanted
@@ -38,9 +36,8 @@ for at, k in ipairs(jobs) do
     -- The new schedule also covers a planned run that was computed from an earlier reading of the
     -- clock.
     local since = is_once and now_text or int(math.min(now, tonumber(k.due_ms) - 1))
-    local facts = {'rev', rev, 'token', k.token, 'queue', lane, 'once', k.once, 'tz', k.tz, 'since', since, 'pending', k.id}
-    add_filled(facts, {'anchor', is_once and '' or k.anchor, 'source', source_name, 'created_by', by, 'delay', k.delay, 'max_runs', k.max_runs, 'notify', k.notify})
-    redis.call('HSET', k.job, unpack(add_filled(facts, definition_fields(k.definition))))
+    redis.call('HSET', k.job, 'rev', rev, 'queue', lane, 'once', k.once, 'since', since, 'pending', k.id,
+      unpack(add_definition(cjson.decode(k.facts), k.definition)))
     if not is_once then note_change(k.audit_log, now, 'added', by, {}) end
     of_jobs[#of_jobs + 1], of_jobs[#of_jobs + 2] = k.due_ms, k.job_name
     of_due[#of_due + 1], of_due[#of_due + 2], is_planted[k.id] = k.ready, k.id, true

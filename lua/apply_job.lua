@@ -195,7 +195,7 @@ set_parents(k, name, after, now)
 local function set_job(fields)
   if job[1] then redis.call('HDEL', k.job, 'source', 'delay', 'max_runs', unpack(PIECES)) end
   add_filled(fields, {'source', source_name, 'delay', delay, 'max_runs', max_runs})
-  add_filled(fields, definition_fields(definition))
+  add_definition(fields, definition)
   redis.call('HSET', k.job, 'rev', rev, 'token', token, 'queue', lane, 'once', once, unpack(fields))
 end
 

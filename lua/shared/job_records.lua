@@ -5,10 +5,14 @@
 local PIECES = {'def', 'def1', 'def2', 'def3', 'def4', 'def5', 'def6', 'def7', 'def8', 'def9', 'def10', 'def11', 'def12', 'def13',
   'def14', 'def15', 'def16'}
 
--- Returns the fields for the definition `text` and their values. No character is divided.
-local function definition_fields(text)
-  if #text > 1024 then return {'def', text} end
-  local fields, first = {}, 1
+-- Appends to `fields` the fields for the definition `text` and their values, and returns `fields`. No
+-- character is divided.
+local function add_definition(fields, text)
+  if #text <= 64 or #text > 1024 then
+    fields[#fields + 1], fields[#fields + 2] = 'def', text
+    return fields
+  end
+  local first = 1
   for _, field in ipairs(PIECES) do
     local last = math.min(first + 63, #text)
     while last < #text and string.match(text, '^[\128-\191]', last + 1) do last = last - 1 end
@@ -30,7 +34,7 @@ end
 -- Replaces the definition in a job's record.
 local function set_definition(job_key, text)
   redis.call('HDEL', job_key, unpack(PIECES))
-  redis.call('HSET', job_key, unpack(definition_fields(text)))
+  redis.call('HSET', job_key, unpack(add_definition({}, text)))
 end
 
 -- Gives a job the revision `rev` instead of `read`. The fields `first_rev` and `same_since` of a

@@ -136,7 +136,12 @@ impl Client {
     /// # });
     /// ```
     pub async fn add(&self, add: Add) -> Result<Added, ClientError> {
-        self.shared_adds.add(self, add).await
+        let client = self.clone();
+        let send = move |adds: Vec<Add>| {
+            let client = client.clone();
+            async move { client.add_all(adds).await }
+        };
+        self.shared_adds.add(add, send).await
     }
 
     /// Adds jobs, many in one call to Redis. Returns the result of each, in their order.

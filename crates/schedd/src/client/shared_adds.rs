@@ -11,7 +11,6 @@ use tokio::sync::oneshot;
 use super::add::Add;
 use super::added::Added;
 use super::client_error::ClientError;
-use super::client_handle::Client;
 
 /// The most jobs in one call.
 const MOST: usize = 250;
@@ -38,8 +37,19 @@ struct WaitingAdds {
 /// How a caller's job is sent.
 enum Way {
     Alone(Add),
-    WithOthers(oneshot::Receiver<Result<Added, ClientError>>),
+    WithOthers {
+        answered: oneshot::Receiver<Result<Added, ClientError>>,
+        /// True if no task sends the adds that wait.
+        is_first: bool,
+    },
 }
+
+/// A call to Redis that adds jobs. Returns the result of each.
+pub(super) trait Sending: Future<Output = Results> + Send + 'static {}
+
+impl<F: Future<Output = Results> + Send + 'static> Sending for F {}
+
+type Results = Result<Vec<Result<Added, ClientError>>, ClientError>;
 
 /// The end of a call for one job. A caller may drop the call at any point.
 struct AloneGuard<'a>(&'a SharedAdds);
@@ -72,42 +82,45 @@ impl SharedAdds {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds one job by `client`, whose waiting adds these are.
-    pub(super) async fn add(
+    /// Adds one job. `send` adds the jobs of a call, and returns the result of each.
+    pub(super) async fn add<F: Sending>(
         self: &Arc<Self>,
-        client: &Client,
         add: Add,
+        send: impl Fn(Vec<Add>) -> F + Send + 'static,
     ) -> Result<Added, ClientError> {
-        match self.way(client, add) {
+        let way = {
+            let mut waiting = self.lock();
+            if !waiting.is_sending && waiting.alone < ALONE {
+                waiting.alone += 1;
+                Way::Alone(add)
+            } else {
+                let (answer, answered) = oneshot::channel();
+                waiting.adds.push((add, answer));
+                let is_first = !std::mem::replace(&mut waiting.is_sending, true);
+                Way::WithOthers { answered, is_first }
+            }
+        };
+        match way {
             Way::Alone(add) => {
                 let _guard = AloneGuard(self);
-                let mut results = client.add_all([add]).await?;
+                let mut results = send(vec![add]).await?;
                 results.pop().unwrap_or_else(|| Err(not_answered()))
             }
-            Way::WithOthers(answered) => answered.await.unwrap_or_else(|_| Err(not_answered())),
+            Way::WithOthers { answered, is_first } => {
+                if is_first {
+                    tokio::spawn(self.clone().send(send));
+                }
+                answered.await.unwrap_or_else(|_| Err(not_answered()))
+            }
         }
-    }
-
-    fn way(self: &Arc<Self>, client: &Client, add: Add) -> Way {
-        let mut waiting = self.lock();
-        if !waiting.is_sending && waiting.alone < ALONE {
-            waiting.alone += 1;
-            return Way::Alone(add);
-        }
-        let (answer, answered) = oneshot::channel();
-        waiting.adds.push((add, answer));
-        if !std::mem::replace(&mut waiting.is_sending, true) {
-            tokio::spawn(self.clone().send(client.clone()));
-        }
-        Way::WithOthers(answered)
     }
 
     /// Sends the adds that wait, until none waits.
-    async fn send(self: Arc<Self>, client: Client) {
+    async fn send<F: Sending>(self: Arc<Self>, send: impl Fn(Vec<Add>) -> F) {
         let mut guard = SendingGuard { shared: self.clone(), is_done: false };
         while let Some(batch) = self.next_batch() {
             let (adds, answers): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
-            match client.add_all(adds).await {
+            match send(adds).await {
                 Ok(results) => {
                     for (answer, result) in answers.into_iter().zip(results) {
                         let _ = answer.send(result);

@@ -399,13 +399,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_has_at_most_200_items_and_the_lanes_of_a_run_stay_together_if_they_fit() {
+    fn a_page_has_at_most_100_items_and_the_lanes_of_a_run_stay_together_if_they_fit() {
         let many: Vec<Lane> = (0..401).map(|at| format!("q{at}").parse().unwrap()).collect();
         let lanes = [&many[..150], &many[..60], &many[..140], &many[..], &many[..1]];
         let pages = pages_of(&lanes);
         let sizes: Vec<usize> = pages.iter().map(Vec::len).collect();
-        assert_eq!(sizes, [150, 200, 200, 200, 2]);
+        assert_eq!(sizes, [100, 50, 60, 100, 40, 100, 100, 100, 100, 2]);
         assert_eq!(pages.iter().flatten().count(), 150 + 60 + 140 + 401 + 1);
-        assert!(pages[1].iter().all(|(run, _)| matches!(run, 1 | 2)));
+        assert!(pages[2].iter().all(|(run, _)| *run == 1));
     }
 }

@@ -19,9 +19,6 @@ use schedd_schedule::names::JobName;
 /// The most jobs that one call adds. Redis serves no other client during the call.
 const MOST: usize = 250;
 
-/// The name of the source and the lane, which all jobs of one call have in common.
-type Shared<'a> = (&'a str, &'a Lane);
-
 impl ApplyOrder {
     /// Returns the first run of the job if the order may be a plain add. A plain add is of a new
     /// job from the command line, without gates, `not_while` or a unique key. Returns None for any
@@ -51,19 +48,18 @@ impl Store {
         if names.len() < orders.len() {
             return Ok(added);
         }
-        let mut plain: BTreeMap<Shared<'_>, Vec<(usize, &ApplyOrder, &Successor)>> =
-            BTreeMap::new();
+        let mut plain: BTreeMap<&Lane, Vec<(usize, &ApplyOrder, &Successor)>> = BTreeMap::new();
         for (at, order) in orders.iter().enumerate() {
             if let Some(planted) = order.plainly_planted() {
-                plain.entry((&order.source, &order.lane)).or_default().push((at, order, planted));
+                plain.entry(&order.lane).or_default().push((at, order, planted));
             }
         }
         let batches: Vec<_> = plain
             .iter()
-            .flat_map(|(shared, adds)| adds.chunks(MOST).map(move |batch| (*shared, batch)))
+            .flat_map(|(lane, adds)| adds.chunks(MOST).map(move |batch| (*lane, batch)))
             .collect();
         let calls: Vec<_> =
-            batches.iter().map(|(shared, batch)| self.add_call(*shared, batch)).collect();
+            batches.iter().map(|(lane, batch)| self.add_call(lane, batch)).collect();
         if calls.is_empty() {
             return Ok(added);
         }
@@ -86,29 +82,41 @@ impl Store {
         Ok(added)
     }
 
-    fn add_call(
-        &self,
-        (source, lane): Shared<'_>,
-        batch: &[(usize, &ApplyOrder, &Successor)],
-    ) -> Invocation {
+    fn add_call(&self, lane: &Lane, batch: &[(usize, &ApplyOrder, &Successor)]) -> Invocation {
         let call = self
             .call(&scripts::ADD_JOBS)
             .of_job_lane(lane)
             .arg("lane", lane.as_str())
-            .arg("source_name", source)
             .arg("by", &*self.by);
         batch.iter().fold(call, |call, (_, order, planted)| {
             call.item()
                 .of_run(&planted.run)
                 .arg("ready", planted.ready.as_i64())
                 .arg("definition", &order.definition)
-                .arg("token", &order.token)
-                .arg("tz", &order.tz)
                 .arg("once", u8::from(order.is_once))
-                .arg("anchor", order.anchor.as_i64())
-                .optional("delay", order.delay.map(millis))
-                .optional("max_runs", order.max_runs)
-                .arg("notify", &order.notify)
+                .arg("facts", facts_of(order, &self.by))
         })
     }
+}
+
+/// Returns the fields of a job's record that the script does not compute, as a JSON list of field and
+/// value. A field with an empty value is absent. `by` is the user who adds the job.
+fn facts_of(order: &ApplyOrder, by: &str) -> String {
+    let anchor = (!order.is_once).then(|| order.anchor.as_i64().to_string());
+    let delay = order.delay.map(|delay| millis(delay).to_string());
+    let max_runs = order.max_runs.map(|most| most.to_string());
+    let facts: [(&str, &str); 8] = [
+        ("token", &order.token),
+        ("tz", &order.tz),
+        ("anchor", anchor.as_deref().unwrap_or_default()),
+        ("source", &order.source),
+        ("created_by", by),
+        ("delay", delay.as_deref().unwrap_or_default()),
+        ("max_runs", max_runs.as_deref().unwrap_or_default()),
+        ("notify", &order.notify),
+    ];
+    let filled = facts.into_iter().filter(|(_, value)| !value.is_empty());
+    let list: Vec<&str> = filled.flat_map(|(field, value)| [field, value]).collect();
+    // A list of texts always serializes.
+    serde_json::to_string(&list).unwrap_or_default()
 }

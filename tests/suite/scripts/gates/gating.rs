@@ -728,7 +728,7 @@ async fn a_run_that_finds_its_gate_shut_costs_redis_a_bounded_number_of_commands
     assert!(replies.iter().all(is_queued), "{replies:?}");
     let asked = commands() - before;
     assert!(
-        asked <= RUNS * 28,
+        asked <= RUNS * 29,
         "a mass of such runs holds up all others for so long: {asked} commands for {RUNS} runs"
     );
     world.assert_sound();

@@ -10,7 +10,7 @@ pub fn definition_hash(canonical: &str) -> String {
 }
 
 /// Returns the names of the fields that may contain a piece of the definition, in order.
-/// `definition_fields` in `lua/shared/job_records.lua` writes these fields.
+/// `add_definition` in `lua/shared/job_records.lua` writes these fields.
 pub fn definition_pieces() -> impl Iterator<Item = String> {
     let numbered = (1..=16).map(|number| format!("def{number}"));
     std::iter::once("def".to_owned()).chain(numbered)
