@@ -48,6 +48,6 @@ if not of_jobs[1] then return reply end
 note_lane(k.lanes, k.nudge, lane, now)
 redis.call('ZADD', k.job_due, unpack(of_due))
 redis.call('ZADD', k.jobs, unpack(of_jobs))
-count_change(k.nudge, 'jobs')
-if is_planted[redis.call('ZRANGE', k.job_due, 0, 0)[1]] then wake_nodes(k.nudge, 'due') end
+count_change(k.nudge, 'jobs', false)
+if is_planted[redis.call('ZRANGE', k.job_due, 0, 0)[1]] then wake_nodes(k.nudge, 'due', k.job_due) end
 return reply

@@ -177,7 +177,7 @@ local function judge_anew()
     end
     if entries[1] then
       set_gate_timer(k.gates.timers, gate, now)
-      wake_nodes(k.nudge, 'due')
+      wake_nodes(k.nudge, 'due', k.job_due)
     end
   end
 end
@@ -186,7 +186,8 @@ end
 -- from an earlier reading of the clock.
 local since = planted ~= '' and once ~= '1' and math.min(now, tonumber(planted_due) - 1) or now
 local rev = int(math.max(whole(job[1], FENCE - 1) + 1, micros))
-count_change(k.nudge, 'jobs')
+-- A new job changes no due set but by its planned run.
+if is_live then count_change(k.nudge, 'jobs') else count_change(k.nudge, 'jobs', false) end
 set_not_while(k.not_while, k.not_while_recent, k.job, name, not_while)
 set_gate_entry(k.job_gates, k.job, gate_entry)
 set_parents(k, name, after, now)

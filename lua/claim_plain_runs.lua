@@ -98,6 +98,6 @@ redis.call('ZADD', k.running, unpack(of_running))
 redis.call('ZADD', k.jobs, unpack(of_jobs))
 if of_due[1] then redis.call('ZADD', k.due, unpack(of_due)) end
 if room.take then room.take(#claimed) end
-if of_due[1] and is_planted[redis.call('ZRANGE', k.due, 0, 0)[1]] then wake_nodes(k.nudge, 'due') end
+if of_due[1] and is_planted[redis.call('ZRANGE', k.due, 0, 0)[1]] then wake_nodes(k.nudge, 'due', k.due) end
 redis.call('ZREM', k.due, unpack(claimed))
 return reply

@@ -513,5 +513,5 @@ for at = 1, item_count do reply[at + 3] = claim(item(at)) end
 if queue.take and taken > 0 then queue.take(taken) end
 if waiting ~= 0 then add_to_counter(k.counters, 'waiting', waiting) end
 -- The call may have set the time of a gate check.
-if gates ~= '' then count_change(k.nudge, 'due') end
+if gates ~= '' then count_change(k.nudge, 'due', false) end
 return reply

@@ -76,5 +76,5 @@ redis.call('ZREM', k.leases, unpack(gone))
 local left = redis.call('ZREM', k.running, unpack(ended))
 local limit = whole(redis.call('HGET', k.queue, 'limit'), POOL)
 local rest = limit > 0 and redis.call('ZCARD', k.running) or limit
-if rest < limit and rest + left >= limit then wake_nodes(k.nudge, 'due') end
+if rest < limit and rest + left >= limit then wake_nodes(k.nudge, 'due', false) end
 return reply

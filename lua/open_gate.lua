@@ -44,7 +44,7 @@ for _, member in ipairs(rules.order or {}) do
   if not places.job[member] or not places.open[member] then return {'members', rules.text} end
 end
 
-local given, sent, next_look, wanted = 0, 0, nil, {}
+local given, sent, next_look, wanted, filled = 0, 0, nil, {}, {}
 -- True if the call must be repeated, because the first run is not known yet.
 local is_cut = false
 local function look_at(at) next_look = math.min(next_look or at, at) end
@@ -125,6 +125,7 @@ end
 -- Sends the first run of a lane that no node serves back to that lane, without a place.
 local function send_ahead(id, lane)
   redis.call('ZADD', places.lane[lane], now, id)
+  filled[places.lane[lane]] = true
   local before = redis.call('HGET', gate.state, 'before:' .. id)
   stop_waiting(gate, id)
   redis.call('HSET', gate.state, 'lane:' .. id, lane)
@@ -291,6 +292,7 @@ while not is_cut do
   end
   local before = redis.call('HGET', gate.state, 'before:' .. id)
   redis.call('ZADD', places.lane[lane], now, id)
+  filled[places.lane[lane]] = true
   stop_waiting(gate, id)
   enter(gate, id, lane, now)
   -- Other runs may wait at the gates where this run has a place already.
@@ -298,7 +300,9 @@ while not is_cut do
   add_to_counter(k.counters, 'waiting', -1)
   given = given + 1
 end
-if given + sent > 0 then wake_nodes(k.nudge, 'due') else count_change(k.nudge, 'due') end
+count_change(k.nudge, 'due', false)
+for due in pairs(filled) do count_change(k.nudge, 'due', due) end
+if given + sent > 0 then redis.call('PUBLISH', k.nudge, 'due') end
 if wanted[1] then
   -- The same reply asks for the lanes of the next runs.
   for _, first in ipairs(redis.call('ZRANGEBYSCORE', gate.lanes, 0, '+inf', 'LIMIT', 0, ASKED)) do

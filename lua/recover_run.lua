@@ -58,7 +58,7 @@ if verdict == 'retry' then
   leave_gates(k, id, places, 'ended', now)
   redis.call('ZREM', k.leases, member)
   leave_queue(k, id)
-  wake_nodes(k.nudge, 'due')
+  wake_nodes(k.nudge, 'due', k.due)
   return {'recovered'}
 end
 end_run(k, id, verdict, reason, now, {'by', by})

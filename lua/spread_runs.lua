@@ -43,5 +43,5 @@ for at = 1, item_count do
 end
 plant_pending(k, name, successor, successor_due, successor_ready)
 redis.call('HSET', k.job, 'window', next_window)
-wake_nodes(k.nudge, 'due')
+wake_nodes(k.nudge, 'due', k.job_due)
 return {'spread', spread}

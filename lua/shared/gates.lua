@@ -455,7 +455,7 @@ local function leave_gates(k, id, names, how, now)
       end
     end
   end
-  if is_marked then wake_nodes(k.nudge, 'due') end
+  if is_marked then wake_nodes(k.nudge, 'due', false) end
 end
 
 -- Has the gates of groups with waiting runs checked, because the job whose turn it is may plan its
@@ -465,7 +465,7 @@ local function wake_groups(k, names, now)
     local gate = k.gates[name]
     if gate.kind == 'group' and redis.call('ZCARD', gate.waiters) > 0 then
       redis.call('ZADD', k.gates.timers, 'LT', now, name)
-      wake_nodes(k.nudge, 'due')
+      wake_nodes(k.nudge, 'due', false)
     end
   end
 end

@@ -59,7 +59,7 @@ local function free_first_waiting(k, now)
     if not string.find(first[1], '~', 1, true) then redis.call('ZADD', k.open, first[2], first[1]) end
     redis.call('ZREM', k.waiting, first[1])
     add_to_counter(k.counters, 'waiting', -1)
-    wake_nodes(k.nudge, 'due')
+    wake_nodes(k.nudge, 'due', k.job_due)
   end
 end
 

@@ -70,5 +70,5 @@ end
 local function leave_queue(k, id)
   if redis.call('ZREM', k.running, id) == 0 then return end
   local limit = whole(redis.call('HGET', k.queue, 'limit'), POOL)
-  if limit > 0 and redis.call('ZCARD', k.running) == limit - 1 then wake_nodes(k.nudge, 'due') end
+  if limit > 0 and redis.call('ZCARD', k.running) == limit - 1 then wake_nodes(k.nudge, 'due', false) end
 end

@@ -46,23 +46,42 @@ end
 -- The counters in the key of the nudges, each of 32 bits: what changed, and the place of its counter.
 local CHANGES_COUNTED = {due = 0, lanes = 1, pools = 2, stop = 3, files = 4, notices = 5, jobs = 6, deadlines = 7, chains = 8}
 
+-- The place of the counter of changes after which no lane has an earlier first run. The counters of
+-- the parts of lanes follow. A lane belongs to one of PARTS parts.
+local STILL, PARTS = 9, 128
+
+-- Returns the place of the counter for the lane of `due`, a due set.
+local function place_of_lane(due)
+  local hash = 0
+  for at = string.find(due, '}:due:', 1, true) + 6, #due do hash = (hash * 31 + string.byte(due, at)) % 65521 end
+  return STILL + 1 + hash % PARTS
+end
+
 -- Counts a change. Each node reads the counters once a second, so it also sees a change whose
 -- message was lost, or that has no message. A key of another type must not stop the step that is
 -- counted; nodes then read everything at each poll.
-local function count_change(channel, word)
-  redis.pcall('BITFIELD', channel, 'INCRBY', 'u32', '#' .. CHANGES_COUNTED[word], 1)
+-- `due` is the due set that may have an earlier first run now. It is false if no due set has, and nil
+-- if any may have. A node with many lanes then reads those lanes only.
+local function count_change(channel, word, due)
+  local kind = '#' .. CHANGES_COUNTED[word]
+  if due == nil then
+    redis.pcall('BITFIELD', channel, 'INCRBY', 'u32', kind, 1)
+  else
+    local place = due and place_of_lane(due) or STILL
+    redis.pcall('BITFIELD', channel, 'INCRBY', 'u32', kind, 1, 'INCRBY', 'u32', '#' .. place, 1)
+  end
 end
 
 -- Wakes the nodes because of a change. The channel and the key with the counters have one name.
-local function wake_nodes(channel, word)
-  count_change(channel, word)
+local function wake_nodes(channel, word, due)
+  count_change(channel, word, due)
   redis.call('PUBLISH', channel, word)
 end
 
 -- Wakes the nodes if `id`, just added to `due`, is the first run there. They would otherwise sleep
 -- until the ready time of the former first run.
 local function nudge_if_head(channel, due, id)
-  if redis.call('ZRANGE', due, 0, 0)[1] == id then wake_nodes(channel, 'due') end
+  if redis.call('ZRANGE', due, 0, 0)[1] == id then wake_nodes(channel, 'due', due) end
 end
 
 -- Adds `by` to the counter `word`. A counter with a bad or negative value starts again at `by`,

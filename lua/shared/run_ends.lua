@@ -23,7 +23,7 @@ local function suppress(k, kind, id, now)
   add_to_counter(k.job, 'suppressed:' .. kind, 1)
   if kind ~= 'ping' and redis.call('HGET', k.job, 'suppressed:' .. kind) == '1' and redis.call('ZCARD', k.notices) < 2 * NOTICES then
     redis.call('ZADD', k.notices, now, cjson.encode({kind = kind, run = id, stamp = 'rest' .. int(now), at = int(now)}))
-    count_change(k.nudge, 'notices')
+    count_change(k.nudge, 'notices', false)
   end
 end
 
@@ -39,7 +39,7 @@ local function add_notice(k, kind, id, stamp, now)
     if found[at] and found[at] ~= '' then notice[field] = found[at] end
   end
   redis.call('ZADD', k.notices, now, cjson.encode(notice))
-  wake_nodes(k.nudge, 'notices')
+  wake_nodes(k.nudge, 'notices', false)
 end
 
 -- Adds the deadlines of a run, from the limits in `notify` of its job. A run that has started gets
@@ -54,7 +54,7 @@ local function watch(deadlines, channel, id, due_ms, notify, has_started)
     end
   end
   if is_added and channel and string.find(redis.call('ZRANGE', deadlines, 0, 0)[1], id, 1, true) == 1 then
-    count_change(channel, 'deadlines')
+    count_change(channel, 'deadlines', false)
   end
 end
 
@@ -147,7 +147,7 @@ local function note_chain_end(k, id, state, reason, now)
       redis.call('ZADD', k.chain_ends, now, cjson.encode(ended))
     end
   end
-  wake_nodes(k.nudge, 'chains')
+  wake_nodes(k.nudge, 'chains', false)
 end
 
 -- Writes a run's final state and adds the run to the history. `facts` is a list of field, value.

@@ -78,7 +78,7 @@ pub use recovery::restoration::{
     InLedger, KnownRun, LedgerAnswer, RestoreOrder, RestoreReply, ReturnReply, TakenFrom,
 };
 pub use runs::catch_up_spread::{SpreadOrder, SpreadReply, SpreadWindow};
-pub use runs::change_counts::{Change, ChangeCounts, JobsMark, PollTrace, ShortPoll};
+pub use runs::change_counts::{Change, ChangeCounts, JobsMark, LanePart, PollTrace, ShortPoll};
 pub use runs::claims::{Blocking, Claim, ClaimOrder, ClaimReply, Claimant};
 pub use runs::dead_letter_retry::{Beside, RetryOrder, RetryReply};
 pub use runs::due_poll::{DataMarks, DueEntry, LaneAsk, LanePoll, Met, Poll};

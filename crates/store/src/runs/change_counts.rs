@@ -7,6 +7,7 @@
 //! Invariant: while these three values are unchanged, the times that the last poll of the lanes
 //! returned stay right. No run of the polled lanes and no gate check has an earlier time.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use redis::Value;
@@ -14,6 +15,7 @@ use redis::Value;
 use crate::Store;
 use crate::server::reply::number_of;
 use crate::server::store_error::StoreError;
+use schedd_core::domain::queue::lane::Lane;
 use schedd_schedule::time::unix_millis::UnixMillis;
 
 /// A kind of change that scripts count.
@@ -54,8 +56,25 @@ impl Change {
     ];
 }
 
-/// The counters of changes as Redis stores them: a big-endian number of 32 bits for each kind.
-/// Missing bytes are zeros.
+/// The number of parts of lanes (`PARTS` in `prelude.lua`).
+const PARTS: usize = 128;
+
+/// The part of a lane. A change that gives a lane an earlier first run is counted for its part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LanePart(usize);
+
+impl LanePart {
+    /// Returns the part of `lane`, as `place_of_lane` in `prelude.lua` computes it.
+    pub fn of(lane: &Lane) -> Self {
+        let hash =
+            lane.as_str().bytes().fold(0, |hash, byte| (hash * 31 + usize::from(byte)) % 65_521);
+        Self(hash % PARTS)
+    }
+}
+
+/// The counters of changes as Redis stores them: a big-endian number of 32 bits for each kind, for
+/// the changes after which no lane has an earlier first run, and for each part of lanes. Missing
+/// bytes are zeros.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChangeCounts(Vec<u8>);
 
@@ -72,8 +91,38 @@ impl ChangeCounts {
     }
 
     fn count(&self, change: Change) -> [u8; 4] {
-        let first = change as usize * 4;
-        std::array::from_fn(|at| self.0.get(first + at).copied().unwrap_or(0))
+        self.counter(change as usize)
+    }
+
+    fn counter(&self, place: usize) -> [u8; 4] {
+        std::array::from_fn(|at| self.0.get(place * 4 + at).copied().unwrap_or(0))
+    }
+
+    /// Returns the number of changes that the counter at `place` counted since `before`. Returns None
+    /// if the counter began again.
+    fn counted(&self, before: &Self, place: usize) -> Option<u64> {
+        let [now, before] = [self, before].map(|counts| u32::from_be_bytes(counts.counter(place)));
+        let more = now.wrapping_sub(before);
+        (more <= u32::MAX / 2).then_some(u64::from(more))
+    }
+
+    /// Returns the parts of the lanes that may have an earlier first run than at `before`. Returns
+    /// None if any lane may: a change named no lane, or an older schedd counted it.
+    pub fn lanes_since(&self, before: &Self) -> Option<BTreeSet<LanePart>> {
+        let still = Change::ALL.len();
+        let (mut changes, mut placed) = (0, self.counted(before, still)?);
+        for place in 0..still {
+            changes += self.counted(before, place)?;
+        }
+        let mut parts = BTreeSet::new();
+        for part in 0..PARTS {
+            let more = self.counted(before, still + 1 + part)?;
+            placed += more;
+            if more > 0 {
+                parts.insert(LanePart(part));
+            }
+        }
+        (placed == changes).then_some(parts)
     }
 
     /// Returns the kinds of changes whose counters differ from those in `before`.
@@ -111,6 +160,17 @@ impl PollTrace {
             fence: String::new(),
             counts: ChangeCounts(counts),
         }
+    }
+
+    /// Returns the state after `counts`, and after one more change that gave a lane of `part` an earlier
+    /// first run, for tests.
+    #[doc(hidden)]
+    pub fn counted_for(counts: &[u32], part: LanePart) -> Self {
+        let mut counts = counts.to_vec();
+        counts.resize(Change::ALL.len() + 1 + PARTS, 0);
+        counts[0] += 1;
+        counts[Change::ALL.len() + 1 + part.0] += 1;
+        Self::counted(&counts)
     }
 
     /// Returns true if both polls found the same epoch on the same connection.
@@ -227,8 +287,31 @@ mod tests {
     }
 
     #[test]
+    fn lanes_stay_known_only_if_each_change_since_then_named_its_lane_or_none() {
+        let with = |raised: &[(usize, u32)]| {
+            let mut bytes = vec![0; (Change::ALL.len() + 1 + PARTS) * 4];
+            for (place, count) in raised {
+                bytes[place * 4..][..4].copy_from_slice(&count.to_be_bytes());
+            }
+            counts(&bytes)
+        };
+        let (before, part) = (with(&[(0, 7), (9, 3)]), LanePart(5));
+        let since = |raised: &[(usize, u32)]| with(raised).lanes_since(&before);
+        assert_eq!(since(&[(0, 7), (9, 3)]), Some(BTreeSet::new()), "nothing has changed");
+        assert_eq!(since(&[(0, 7), (6, 2), (9, 5)]), Some(BTreeSet::new()), "two jobs were added");
+        assert_eq!(since(&[(0, 8), (9, 3), (15, 1)]), Some([part].into()), "a lane was filled");
+        assert_eq!(since(&[(0, 9), (9, 3), (15, 1)]), None, "one of two changes named no lane");
+        assert_eq!(since(&[(0, 7), (3, 1), (9, 3)]), None, "a run is asked to stop");
+        assert_eq!(since(&[(0, 1), (9, 1)]), None, "the counters began again");
+        let full = with(&[(0, u32::MAX), (9, u32::MAX)]);
+        assert_eq!(with(&[(0, 1), (9, 1)]).lanes_since(&full), Some(BTreeSet::new()), "they wrap");
+    }
+
+    #[test]
     fn the_order_of_the_counters_is_that_of_the_scripts() {
         let prelude = include_str!("../../../../lua/shared/prelude.lua");
+        let places = format!("local STILL, PARTS = {}, {PARTS}", Change::ALL.len());
+        assert!(prelude.contains(&places), "{places}");
         let line = prelude.lines().find(|line| line.contains("CHANGES_COUNTED = ")).unwrap();
         for change in Change::ALL {
             let word = format!("{change:?}").to_lowercase();

@@ -207,7 +207,8 @@ impl Keys {
         consistency_check;
         /// Returns the channel whose messages wake nodes, and the key with the counters of changes.
         /// The key is a string of 32-bit counters, one for each word below, in the order of
-        /// `CHANGES_COUNTED` in `prelude.lua`. Most changes send a message, and all are counted.
+        /// `CHANGES_COUNTED` in `prelude.lua`. Most changes send a message, and all are counted. Further
+        /// counters say which lanes may have an earlier first run (`count_change` in `prelude.lua`).
         ///
         /// - `due`: a due set has a new first run, a gate check was planned, or a queue has room
         ///   again.

@@ -1,6 +1,7 @@
 //! `list_due` and `list_behind`: what is due, what comes next, and entries no run can have.
 
-use schedd_store::{ApplyOrder, Change, DueEntry, LaneAsk, LanePoll};
+use schedd_core::domain::queue::lane::Lane;
+use schedd_store::{ApplyOrder, Change, DueEntry, LaneAsk, LanePart, LanePoll};
 
 use crate::scripts::world::{World, definition, queue, run_of, t};
 
@@ -152,6 +153,36 @@ async fn a_short_poll_sees_every_change_and_nothing_where_nothing_changed() {
     assert!(world.at(5).list_due(&asks).await.unwrap().trace.is_none());
     // A step that is counted goes on all the same.
     world.plant("d", 1).await;
+}
+
+#[tokio::test]
+async fn a_change_names_the_lane_that_has_an_earlier_first_run_or_none() {
+    let world = World::new();
+    let lanes =
+        ["default", "mail!-3", "a-b.c_d!5+eu,gpu"].map(|lane| lane.parse::<Lane>().unwrap());
+    let asks = lanes.clone().map(|lane| LaneAsk::new(lane, 9));
+    let poll = async || world.at(0).list_due(&asks).await.unwrap().trace.unwrap();
+    world.plant("first", 1_000).await;
+    for (number, lane) in lanes.iter().enumerate() {
+        let before = poll().await;
+        // The second run of a lane is not its first.
+        for (name, offset, parts) in [("a", 500, vec![LanePart::of(lane)]), ("b", 600, Vec::new())]
+        {
+            let before = poll().await;
+            let order = definition(&format!("{name}{number}"), offset);
+            world.plant_as(ApplyOrder { lane: lane.clone(), ..order }).await;
+            let found = poll().await.counts().lanes_since(before.counts());
+            assert_eq!(found, Some(parts.into_iter().collect()), "{name} of {lane}");
+        }
+        let found = poll().await.counts().lanes_since(before.counts());
+        assert_eq!(found, Some([LanePart::of(lane)].into()), "{lane}");
+    }
+    let before = poll().await;
+    world.win(500, &run_of("a0", 500)).await;
+    assert_eq!(poll().await.counts().lanes_since(before.counts()), Some([].into()), "a claim");
+    let before = poll().await;
+    world.at(501).note_lanes(&["default!5".parse().unwrap()]).await.unwrap();
+    assert_eq!(poll().await.counts().lanes_since(before.counts()), None, "a new lane");
 }
 
 #[tokio::test]

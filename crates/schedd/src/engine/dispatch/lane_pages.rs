@@ -14,7 +14,7 @@ use schedd_core::domain::queue::queue_rules::Share;
 use schedd_core::host::boot_clock::BootInstant;
 use schedd_schedule::names::QueueName;
 use schedd_schedule::time::unix_millis::UnixMillis;
-use schedd_store::PollTrace;
+use schedd_store::{LanePart, PollTrace};
 
 /// The most lanes that a poll reads. With fewer lanes, each poll reads all lanes.
 const PAGE: usize = 100;
@@ -25,8 +25,9 @@ const FORGET_EVERY: Duration = Duration::from_secs(60);
 /// The known ready times of the lanes of a node with many lanes.
 #[derive(Default)]
 pub(crate) struct LanePages {
-    /// The ready time of the next run of each lane without due runs. `None` if no run is planned.
-    next: BTreeMap<Lane, Option<UnixMillis>>,
+    /// The ready time of the next run of each lane without due runs, with the part of the lane.
+    /// `None` if no run is planned.
+    next: BTreeMap<Lane, (LanePart, Option<UnixMillis>)>,
     /// The last poll: its state of the data, its time by Redis' clock, and when it was sent.
     last: Option<(PollTrace, UnixMillis, BootInstant)>,
     /// True if the node has more lanes than a page.
@@ -58,7 +59,7 @@ impl LanePages {
         let now = self.last.as_ref().map(|(_, now, at)| now.saturating_add(passed(*at)));
         for offer in &mut offers {
             offer.lanes.retain(|lane| match self.next.get(lane) {
-                Some(next) => next.is_some_and(|next| now.is_none_or(|now| next <= now)),
+                Some((_, next)) => next.is_some_and(|next| now.is_none_or(|now| next <= now)),
                 None => true,
             });
         }
@@ -109,9 +110,9 @@ impl LanePages {
     }
 
     /// Records a poll that was sent at `sent`: its time by Redis' clock, and its state of the data, or
-    /// `None` if the state proves nothing. Forgets all ready times if a change was counted since the
-    /// poll before. Returns true if ready times were forgotten, so that the lanes that this poll left
-    /// out must be read.
+    /// `None` if the state proves nothing. Forgets the ready times of the lanes that may have an
+    /// earlier first run since the poll before. Returns true if ready times were forgotten, so that
+    /// the lanes that this poll left out must be read.
     pub(crate) fn note_poll(
         &mut self,
         now: UnixMillis,
@@ -119,16 +120,19 @@ impl LanePages {
         sent: BootInstant,
     ) -> bool {
         let trace = trace.filter(|_| self.is_in_use);
-        let is_known = match (trace, &self.last) {
-            (Some(trace), Some((before, at, _))) => {
-                now >= *at && trace.is_of_same_data(before) && trace.counts() == before.counts()
+        let changed = match (trace, &self.last) {
+            (Some(trace), Some((before, at, _))) if now >= *at && trace.is_of_same_data(before) => {
+                trace.counts().lanes_since(before.counts())
             }
-            _ => false,
+            _ => None,
         };
-        let is_forgotten = !is_known && !self.next.is_empty();
-        if is_forgotten {
-            self.next.clear();
+        let known = self.next.len();
+        match changed {
+            Some(parts) if parts.is_empty() => {}
+            Some(parts) => self.next.retain(|_, (part, _)| !parts.contains(part)),
+            None => self.next.clear(),
         }
+        let is_forgotten = self.next.len() < known;
         self.last = trace.map(|trace| (trace.clone(), now, sent));
         is_forgotten
     }
@@ -137,7 +141,7 @@ impl LanePages {
     /// Returns true if later polls leave out the lane until then.
     pub(crate) fn note_next(&mut self, lane: &Lane, next: Option<UnixMillis>) -> bool {
         if self.last.is_some() {
-            self.next.insert(lane.clone(), next);
+            self.next.insert(lane.clone(), (LanePart::of(lane), next));
         }
         self.last.is_some()
     }
@@ -150,7 +154,7 @@ impl LanePages {
     /// Returns the first ready time after `now` of the known lanes. An earlier time is of a lane
     /// without a free slot, and the end of a run wakes the node.
     pub(crate) fn first_after(&self, now: UnixMillis) -> Option<UnixMillis> {
-        self.next.values().flatten().filter(|next| **next > now).min().copied()
+        self.next.values().filter_map(|(_, next)| *next).filter(|next| *next > now).min()
     }
 }
 
@@ -257,6 +261,23 @@ mod tests {
         assert!(!known(Some(&PollTrace::counted(&[2])), t(1)));
         assert!(!known(None, t(1)));
         assert!(!known(Some(&PollTrace::counted(&[1])), t(-1)), "the clock went back");
+    }
+
+    #[test]
+    fn a_change_of_one_lane_forgets_the_lanes_of_its_part() {
+        let mut pages = LanePages::default();
+        let all = lanes(&pages.page(offers(125, 1), at(0)));
+        pages.note_poll(t(0), Some(&PollTrace::counted(&[1])), at(0));
+        let rest = lanes(&LanePage { offers: offers(125, 1), is_whole: true });
+        for lane in &rest {
+            pages.note_next(lane, None);
+        }
+        let part = LanePart::of(&all[7]);
+        assert!(pages.note_poll(t(1), Some(&PollTrace::counted_for(&[1], part)), at(1)));
+        let read = lanes(&pages.page(offers(125, 1), at(1)));
+        let of_part: Vec<Lane> =
+            rest.into_iter().filter(|lane| LanePart::of(lane) == part).collect();
+        assert!(of_part.len() < 10 && read == of_part, "{read:?}");
     }
 
     #[test]
