@@ -4,7 +4,7 @@
 -- needs no record, because nodes know the lane by its queue.
 local function note_lane(lanes, channel, lane, now)
   if not string.find(lane, '[!~+=]') then return end
-  if redis.call('ZADD', lanes, now, lane) == 1 then wake_nodes(channel, 'lanes') end
+  if redis.call('ZADD', lanes, now, lane) == 1 then wake_nodes(channel, 'lanes', false) end
 end
 
 -- The most registered lanes. Nodes poll no others.
