@@ -214,8 +214,10 @@ async fn round(ticker: &Ticker, parts: &mut DispatchParts) -> Duration {
     }
     ticker.node.store.trust(&poll.marks.server);
     ticker.node.wakeups.note_poll(poll.trace.as_ref());
-    let is_calm = poll.gates.is_empty() && state_of_data(&poll) == NoteData::IsSettled;
-    let proof = poll.trace.as_ref().filter(|_| is_calm);
+    let is_settled = state_of_data(&poll) == NoteData::IsSettled;
+    let is_calm = is_settled && poll.gates.is_empty();
+    // What opening the gates changes is counted after this poll.
+    let proof = poll.trace.as_ref().filter(|_| is_settled);
     let is_forgotten = parts.pages.note_poll(poll.now, proof, sent);
     let is_whole = is_whole && !is_forgotten;
     let to_gate = poll.next_gate.map(|at| at.since(poll.now).saturating_sub(poll.past_now));
