@@ -300,9 +300,8 @@ while not is_cut do
   add_to_counter(k.counters, 'waiting', -1)
   given = given + 1
 end
-count_change(k.nudge, 'due', false)
 for due in pairs(filled) do count_change(k.nudge, 'due', due) end
-if given + sent > 0 then redis.call('PUBLISH', k.nudge, 'due') end
+if given + sent > 0 then wake_nodes(k.nudge, 'due', false) else count_change(k.nudge, 'due', false) end
 if wanted[1] then
   -- The same reply asks for the lanes of the next runs.
   for _, first in ipairs(redis.call('ZRANGEBYSCORE', gate.lanes, 0, '+inf', 'LIMIT', 0, ASKED)) do
