@@ -84,11 +84,13 @@ impl Schedd {
         self.child.id()
     }
 
-    /// Returns the process id of its keeper.
+    /// Returns the process id of its keeper. Waits for it, because a node starts a keeper again.
     pub(crate) fn keeper(&self) -> Pid {
-        let keepers = keepers_of(self.pid());
-        let number = keepers.first().and_then(|dir| dir.strip_prefix("/proc/")?.parse().ok());
-        number.and_then(Pid::from_raw).unwrap()
+        until("the node has a keeper", LONG, || {
+            let keepers = keepers_of(self.pid());
+            let number = keepers.first().and_then(|dir| dir.strip_prefix("/proc/")?.parse().ok());
+            number.and_then(Pid::from_raw)
+        })
     }
 
     pub(crate) fn term(&self) {

@@ -1,7 +1,7 @@
 //! Two nodes on a Redis that fails over, a job every second, and delayed jobs that come due during
 //! the failover. The jobs' own reports say what was done.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::support::ctl::Schedctl;
 use crate::support::daemon::Schedd;
@@ -56,22 +56,28 @@ impl FailoverScene {
         });
     }
 
-    /// Waits until all delayed jobs have run. Each ran once, and no run of the scene ran twice at
-    /// the same time.
+    /// Waits until all delayed jobs have run. Each ran once.
     #[track_caller]
     pub(crate) fn assert_all_done_once(self) {
+        self.assert_all_done(1);
+    }
+
+    /// Waits until all delayed jobs have run. Each ran at most `most` times.
+    #[track_caller]
+    pub(crate) fn assert_all_done(self, most: usize) {
         let short_ones =
             || self.effects.all().into_iter().filter(|one| one.run.starts_with("short"));
         until("all delayed jobs have run", LONG, || {
             let ended = short_ones().filter(|one| one.ended.is_some());
-            Some(()).filter(|()| ended.count() >= SHORT_ONES)
+            let ended: BTreeSet<_> = ended.map(|one| one.run).collect();
+            Some(()).filter(|()| ended.len() >= SHORT_ONES)
         });
         let mut attempts = BTreeMap::new();
         for effect in short_ones() {
             *attempts.entry(effect.run).or_insert(0) += 1;
         }
         assert_eq!(attempts.len(), SHORT_ONES, "{attempts:?}");
-        assert!(attempts.values().all(|count| *count == 1), "{attempts:?}");
+        assert!(attempts.values().all(|count| *count <= most), "{attempts:?}");
         self.ctl.run(&["doctor"]).good();
     }
 }
