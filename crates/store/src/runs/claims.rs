@@ -209,46 +209,32 @@ impl Store {
         self.zrem_first(lane, orders.iter().map(|order| &order.run)).await;
         let plain = self.claim_plain_runs(slots, claimant, lane, token, orders).await?;
         let rest = &orders[plain.len()..];
-        let won: BTreeSet<RunId> = plain.iter().flatten().map(|claim| claim.run.clone()).collect();
-        let left = slots.saturating_sub(won.len());
+        let mut won: BTreeSet<RunId> =
+            plain.iter().flatten().map(|claim| claim.run.clone()).collect();
         let plain =
             plain.into_iter().map(|claim| claim.map_or(ClaimReply::Gone, ClaimReply::Claimed));
-        if rest.is_empty() || left == 0 {
-            return Ok(plain.chain(rest.iter().map(|_| ClaimReply::Full)).collect());
-        }
-        let judged = self.claim_judged_runs(left, claimant, lane, token, rest).await?;
-        // A run that is named twice is won once.
-        let judged = judged
-            .into_iter()
-            .zip(rest)
-            .map(|(reply, order)| if won.contains(&order.run) { ClaimReply::Gone } else { reply });
-        Ok(plain.chain(judged).collect())
-    }
-
-    /// Claims at most `slots` runs of `lane`, and judges each run by all rules of its job.
-    async fn claim_judged_runs(
-        &self,
-        slots: usize,
-        claimant: &Claimant,
-        lane: &Lane,
-        token: &str,
-        orders: &[ClaimOrder],
-    ) -> Result<Vec<ClaimReply>, StoreError> {
-        let (mut replies, mut left) = (Vec::with_capacity(orders.len()), slots);
-        for some in orders.chunks(JUDGED) {
+        let mut replies: Vec<ClaimReply> = plain.collect();
+        for some in rest.chunks(JUDGED) {
+            let left = slots.saturating_sub(won.len());
             if left == 0 {
                 replies.extend(some.iter().map(|_| ClaimReply::Full));
                 continue;
             }
-            let judged = self.judge_some(left, claimant, lane, token, some).await?;
-            let won = judged.iter().filter(|reply| matches!(reply, ClaimReply::Claimed(_))).count();
-            left = left.saturating_sub(won);
-            replies.extend(judged);
+            let judged = self.claim_judged_runs(left, claimant, lane, token, some).await?;
+            for (reply, order) in judged.into_iter().zip(some) {
+                // A run that is named twice is won once.
+                let is_won_before = won.contains(&order.run);
+                if matches!(reply, ClaimReply::Claimed(_)) {
+                    won.insert(order.run.clone());
+                }
+                replies.push(if is_won_before { ClaimReply::Gone } else { reply });
+            }
         }
         Ok(replies)
     }
 
-    async fn judge_some(
+    /// Claims at most `slots` runs of `lane` in one call, and judges each run by all rules of its job.
+    async fn claim_judged_runs(
         &self,
         slots: usize,
         claimant: &Claimant,

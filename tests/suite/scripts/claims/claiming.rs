@@ -1,5 +1,7 @@
 //! `claim_runs`: the step in which a run leaves the due set, gets its lease, and its job's next run is planted.
 
+use std::time::Duration;
+
 use schedd_core::domain::job::job_spec::Overlap;
 use schedd_core::domain::run::run_state::RunState;
 use schedd_schedule::names::RunId;
@@ -79,6 +81,26 @@ async fn a_run_named_twice_in_one_claim_is_won_once() {
             .unwrap();
         assert!(matches!(replies.pop(), Some(ClaimReply::Gone)));
         World::won(replies.remove(0));
+    }
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn a_run_named_in_two_calls_of_one_claim_is_won_once() {
+    let world = World::new();
+    let run = world.plant("a", 0).await;
+    let order = world.order_with(&run, Overlap::Skip, 1000).await;
+    // A claim judges 25 runs a call. With `max_age`, a run is not plain.
+    let order = ClaimOrder { max_age: Some(Duration::from_secs(60)), ..order };
+    for slots in [usize::MAX, 2] {
+        let mut replies = world
+            .at(0)
+            .claim_runs(slots, &claimant("n1"), &queue("default"), "once", &vec![order.clone(); 60])
+            .await
+            .unwrap();
+        assert_eq!(replies.len(), 60);
+        World::won(replies.remove(0));
+        assert!(replies.iter().all(|reply| matches!(reply, ClaimReply::Gone)), "{replies:?}");
     }
     world.assert_sound();
 }
