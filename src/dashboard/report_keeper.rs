@@ -42,14 +42,16 @@ pub(super) struct KeptReport {
 }
 
 impl KeptReport {
-    /// Returns true if the report is older than [`LEAST_AGE`] and `rest` times its check.
+    /// Returns true if the report is older than [`LEAST_AGE`], and older than `rest` times the duration
+    /// of its check.
     fn is_old(&self, now: Instant, rest: u32) -> bool {
         let ended = self.began + self.took;
         now.duration_since(ended) > LEAST_AGE.max(self.took * rest)
     }
 
-    /// Returns true if an open page may show the report when this number of changes is known.
-    fn is_news(&self, now: Instant, changes: u64) -> bool {
+    /// Returns true if an open page needs no new check at `now`. `changes` is the number of changes that
+    /// are known by then.
+    fn suffices_open_page(&self, now: Instant, changes: u64) -> bool {
         let is_unchanged = self.document.is_ok() && self.changes == Some(changes);
         is_unchanged || !self.is_old(now, REST_OF_POLLS)
     }
@@ -81,7 +83,11 @@ impl ReportKeeper {
         let mut changes = self.last.subscribe();
         let is_right = |kept: &KeptReport| {
             let asked = Instant::now();
-            if is_poll { kept.is_news(asked, seen.changes) } else { !kept.is_old(asked, REST) }
+            if is_poll {
+                kept.suffices_open_page(asked, seen.changes)
+            } else {
+                !kept.is_old(asked, REST)
+            }
         };
         self.check_unless(is_right, store, seen.now, Some(seen.changes));
         // If the check takes longer than the page waits, it goes on without the page.
@@ -172,10 +178,16 @@ mod tests {
     fn an_open_page_waits_for_a_change_and_then_for_a_hundred_times_the_check() {
         let (began, second) = (Instant::now(), Duration::from_secs(1));
         let good = kept(began, second, Ok(Value::Null));
-        assert!(good.is_news(began + second * 9_999, 7), "nothing has changed");
-        assert!(good.is_news(began + second * 100, 8) && !good.is_news(began + second * 102, 8));
+        assert!(good.suffices_open_page(began + second * 9_999, 7), "nothing has changed");
+        assert!(
+            good.suffices_open_page(began + second * 100, 8)
+                && !good.suffices_open_page(began + second * 102, 8)
+        );
         let failed = kept(began, second, Err(Value::Null));
-        assert!(!failed.is_news(began + second * 102, 7), "a check that failed is repeated");
+        assert!(
+            !failed.suffices_open_page(began + second * 102, 7),
+            "a check that failed is repeated"
+        );
     }
 
     #[test]

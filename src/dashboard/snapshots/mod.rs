@@ -112,8 +112,8 @@ impl SnapshotPlaces {
 }
 
 impl Snapshots {
-    /// Returns the snapshot of a view, or makes it with `make` from the state of the namespace. A page that is
-    /// not shared is made anew.
+    /// Returns the snapshot of a view. If it is missing or out of date, `make` makes it from the state
+    /// of the namespace. A page that is not shared is always made.
     pub(super) async fn of<F: Future<Output = Result<MadePage, CliFailure>>>(
         &self,
         store: &Store,

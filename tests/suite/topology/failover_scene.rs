@@ -56,13 +56,13 @@ impl FailoverScene {
         });
     }
 
-    /// Waits until all delayed jobs have run. Each ran once.
+    /// Waits until all delayed jobs have run. Fails if a job ran more than once.
     #[track_caller]
     pub(crate) fn assert_all_done_once(self) {
         self.assert_all_done(1);
     }
 
-    /// Waits until all delayed jobs have run. Each ran at most `most` times.
+    /// Waits until all delayed jobs have run. Fails if a job ran more than `most` times.
     #[track_caller]
     pub(crate) fn assert_all_done(self, most: usize) {
         let short_ones =

@@ -34,7 +34,7 @@ struct WaitingAdds {
     is_sending: bool,
 }
 
-/// How a caller's job is sent.
+/// The way in which a caller's job goes to Redis.
 enum Way {
     Alone(Add),
     WithOthers {
@@ -51,7 +51,7 @@ impl<F: Future<Output = Results> + Send + 'static> Sending for F {}
 
 type Results = Result<Vec<Result<Added, ClientError>>, ClientError>;
 
-/// The end of a call for one job. A caller may drop the call at any point.
+/// A guard that a caller holds during its call for one job. The caller may drop the call at any point.
 struct AloneGuard<'a>(&'a SharedAdds);
 
 impl Drop for AloneGuard<'_> {
@@ -60,7 +60,8 @@ impl Drop for AloneGuard<'_> {
     }
 }
 
-/// The end of a task that sends adds. If its runtime ends first, the adds that wait are dropped.
+/// A guard that a task holds while it sends adds. If the runtime of the task ends first, the adds that
+/// wait are dropped, and their callers get an error.
 struct SendingGuard {
     shared: Arc<SharedAdds>,
     /// True if the task has sent all adds that waited.
@@ -136,7 +137,7 @@ impl SharedAdds {
         guard.is_done = true;
     }
 
-    /// Takes the adds for the next call. Returns `None` if no add waits.
+    /// Removes the adds of the next call from those that wait. Returns `None` if no add waits.
     fn next_batch(&self) -> Option<Vec<WaitingAdd>> {
         let mut waiting = self.lock();
         let most = waiting.adds.len().min(MOST);

@@ -162,8 +162,8 @@ impl PollTrace {
         }
     }
 
-    /// Returns the state after `counts`, and after one more change that gave a lane of `part` an earlier
-    /// first run, for tests.
+    /// Returns a state with these counters and one more change, for tests. The change gave a lane of
+    /// `part` an earlier first run.
     #[doc(hidden)]
     pub fn counted_for(counts: &[u32], part: LanePart) -> Self {
         let mut counts = counts.to_vec();

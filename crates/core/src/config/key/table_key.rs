@@ -36,8 +36,8 @@ pub(crate) struct TableKey<S: 'static> {
     /// Returns the value of the key, taken from a value of type `S`, as JSON. Null means that the
     /// key has no value.
     pub(crate) write: fn(&S, Form) -> Value,
-    /// Returns true if the key has the same value in both. A default value, which most keys have,
-    /// need not be written to be compared.
+    /// Returns true if the key has the same value in both arguments. Most keys have their default
+    /// value, which then is not written as JSON to be compared.
     pub(crate) is_same: fn(&S, &S) -> bool,
 }
 
