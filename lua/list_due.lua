@@ -3,7 +3,7 @@
 -- Also replies with the number of leases, with the marks by which a node recognises the data, and with
 -- the counters of changes. While these stay the same, no run of these lanes becomes due before the time
 -- in the reply.
--- Lists enough runs of a queue for the caller to choose from: by priority up to the limit, and the
+-- Lists enough runs of a queue for the caller to choose from: by priority up to the limits, and the
 -- first runs of each lane. The first runs are needed because each tenth slot goes to the run that
 -- has been ready longest.
 -- No run is due while nodes restore data after a loss, or for a moment on a server that a node
@@ -16,8 +16,9 @@
 -- Args: now, server (the id of this server, or '' if the server reports none), hold_ms (how long no
 --   run is due on a server that was polled for the first time)
 -- Args of each item: queue_name (of the lane), priority (of the lane), limit (how many due runs of
---   the queue to list; 0 leaves the lane out), more (the number of further runs of the lane to
---   list, because the caller cannot take that many of the listed runs)
+--   the lane to list, less those of the queue's lanes of a higher priority; 0 leaves the lane out),
+--   more (the number of further runs of the lane to list, because the caller cannot take that many
+--   of the listed runs)
 -- Reply due: now in microseconds, number of leases, epoch, last fence, end of the restoring of data
 --   or 0, last fence at the first poll of this server ('' if it was never polled, '?' if that is
 --   unknown), time until which no run is due because this server is new or 0, the counters of changes
@@ -74,12 +75,12 @@ end
 reply[#reply + 1] = {next_gate, open}
 local FIRST = 10
 local function is_to_come(score) return tonumber(score) > now and tonumber(score) < PARKED end
-local queue, priority, left, rest, queue_bad, capacity
+local queue, priority, taken, taken_above, queue_bad, capacity
 for at = 1, item_count do
   local k = item(at)
   local due, limit, more = k.due, tonumber(k.limit), tonumber(k.more)
   if k.queue_name ~= queue then
-    queue, priority, rest = k.queue_name, nil, limit
+    queue, priority, taken = k.queue_name, nil, 0
     queue_bad = type(redis.pcall('ZCARD', k.running)) == 'table' and unreadable(k.running, 'zset')
       or type(redis.pcall('HLEN', k.queue_state)) == 'table' and unreadable(k.queue_state, 'hash')
     if not queue_bad then
@@ -88,8 +89,9 @@ for at = 1, item_count do
       if not is_read then queue_bad = unreadable(k.queue, 'hash') end
     end
   end
-  -- The lanes of one priority get the same limit, because the caller takes runs from them by age.
-  if k.priority ~= priority then priority, left = k.priority, rest end
+  -- Only the lanes of a higher priority take from a lane's limit, because the caller takes the runs of
+  -- one priority by age. Each lane has a limit of its own: workers ask for different numbers of runs.
+  if k.priority ~= priority then priority, taken_above = k.priority, taken end
   local head = redis.pcall('ZRANGE', due, 0, 0, 'WITHSCORES')
   local lane_bad = head.err and unreadable(due, 'zset') or queue_bad
   local first = not lane_bad and head[2]
@@ -109,9 +111,9 @@ for at = 1, item_count do
   elseif is_to_come(first) and is_to_come(redis.call('ZRANGE', due, -1, -1, 'WITHSCORES')[2]) then
     reply[#reply + 1] = {first, {}, capacity.capacity or '', ''}
   else
-    local most = math.max(left, math.floor(limit / FIRST) + 1)
+    local most = math.max(limit - taken_above, math.floor(limit / FIRST) + 1)
     local due_now = redis.call('ZRANGE', due, '-inf', now, 'BYSCORE', 'LIMIT', 0, int(math.min(most, limit) + more), 'WITHSCORES')
-    rest = math.max(rest - math.max(#due_now / 2 - more, 0), 0)
+    taken = taken + math.max(#due_now / 2 - more, 0)
     -- A score beyond the range of run times is listed, so that the caller can quarantine the run.
     -- Otherwise the run would never be found.
     local beyond = redis.call('ZRANGE', due, PARKED, '+inf', 'BYSCORE', 'LIMIT', 0, 10, 'WITHSCORES')

@@ -133,6 +133,31 @@ async fn lanes_of_one_priority_are_named_alike_and_those_of_another_queue_for_th
 }
 
 #[tokio::test]
+async fn a_lane_of_which_few_runs_are_asked_for_hides_none_of_another_lane() {
+    let world = World::new();
+    let lanes = ["default!5", "default+cpu", "default+gpu"].map(queue);
+    for lane in &lanes {
+        for number in 0..9 {
+            world
+                .plant_as(in_lane(
+                    &format!("{}{number}", lane.as_str().replace(['!', '+'], "-")),
+                    number,
+                    lane.as_str(),
+                ))
+                .await;
+        }
+    }
+    let asks = lanes.iter().zip([2, 1, 6]).map(|(lane, limit)| LaneAsk::new(lane.clone(), limit));
+    let poll = world.at(100).list_due(&asks.collect::<Vec<_>>()).await.unwrap();
+    let count = |lane: &LanePoll| match lane {
+        LanePoll::Due { due, .. } => due.len(),
+        LanePoll::WrongType(error) => panic!("{error}"),
+    };
+    let counts: Vec<usize> = poll.lanes.iter().map(count).collect();
+    assert_eq!(counts, [2, 1, 4], "only the runs of the urgent lane take from the limits");
+}
+
+#[tokio::test]
 async fn a_lane_nobody_used_for_long_is_forgotten_unless_something_is_due_there() {
     let world = World::new();
     world.plant_as(in_lane("a", 0, "default!1")).await;
