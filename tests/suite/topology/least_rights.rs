@@ -37,7 +37,10 @@ fn a_node_and_all_verbs_work_with_the_printed_rights() {
     let redis = TestRedis::start();
     let url = add_user(&redis, &Schedctl::on(&redis).run(&["acl"]).good());
     let node = Schedd::at(&url)
-        .jobs("[jobs.hello]\nevery = \"1s\"\nshell = \"echo hi\"\n[queues.slow]\nlimit = 1\n")
+        .jobs(
+            "[jobs.hello]\nevery = \"1s\"\nshell = \"echo hi\"\n\
+             [jobs.by-hand]\nshell = \"true\"\n[queues.slow]\nlimit = 1\n",
+        )
         .start();
     node.wait_for_log("All jobs of the jobs file are applied");
     let ctl = Schedctl::alone().env("SCHEDD_REDIS_URL", &url);
@@ -47,7 +50,7 @@ fn a_node_and_all_verbs_work_with_the_printed_rights() {
     });
     ctl.run(&["add", "--name", "later", "--in", "1h", "--shell", "true"]).good();
     for words in [
-        &["run", "hello", "--wait"][..],
+        &["run", "by-hand", "--wait"][..],
         &["pause", "hello"],
         &["resume", "hello"],
         &["queue", "set", "slow", "limit=2"],
@@ -67,7 +70,7 @@ fn a_node_and_all_verbs_work_with_the_printed_rights() {
 fn a_user_who_only_reads_sees_all_and_changes_nothing() {
     let redis = TestRedis::start();
     let node =
-        Schedd::on(&redis).jobs("[jobs.hello]\nevery = \"1s\"\nshell = \"echo hi\"\n").start();
+        Schedd::on(&redis).jobs("[jobs.hello]\nevery = \"1h\"\nshell = \"echo hi\"\n").start();
     node.wait_for_log("All jobs of the jobs file are applied");
     let admin = Schedctl::on(&redis);
     let url = add_user(&redis, &admin.run(&["acl", "--read-only", "--user", "viewer"]).good());
