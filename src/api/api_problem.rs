@@ -139,6 +139,9 @@ impl ApiProblem {
             Some("unreachable") => {
                 return Self { code: "redis_unreachable", ..Self::busy(text, 1) };
             }
+            Some("not_replicated") => {
+                return Self { code: "not_replicated", ..Self::busy(text, 1) };
+            }
             _ => (StatusCode::INTERNAL_SERVER_ERROR, "failed"),
         };
         Self::new(status, code, text)

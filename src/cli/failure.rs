@@ -32,6 +32,8 @@ pub(crate) enum CliFailure {
     Conflict(String),
     /// Redis cannot be reached, or no Redis was found.
     Unreachable(String),
+    /// The change was made, but too few replicas of Redis have it.
+    NotReplicated(String),
     /// A configuration file has problems, one line each.
     Config(Vec<String>),
     /// Keys of a job have problems. The exit code is that of `Invalid`.
@@ -44,8 +46,8 @@ pub(crate) enum CliFailure {
 }
 
 impl CliFailure {
-    /// Returns the exit code of the process: 1 to 4, 69 if Redis is out of reach, or 78 for a bad
-    /// file.
+    /// Returns the exit code of the process: 1 to 4, 69 if Redis is out of reach, 75 if a failover may
+    /// lose the change, or 78 for a bad file.
     pub(crate) fn code(&self) -> u8 {
         match self {
             Self::Failed(_) => 1,
@@ -57,6 +59,7 @@ impl CliFailure {
             Self::NotFound(_) => 3,
             Self::Conflict(_) => 4,
             Self::Unreachable(_) => 69,
+            Self::NotReplicated(_) => 75,
             Self::Config(_) => 78,
         }
     }
@@ -68,7 +71,8 @@ impl CliFailure {
             | Self::Invalid(line)
             | Self::NotFound(line)
             | Self::Conflict(line)
-            | Self::Unreachable(line) => {
+            | Self::Unreachable(line)
+            | Self::NotReplicated(line) => {
                 vec![one_line(line)]
             }
             Self::Pointed { line, .. } => vec![one_line(line)],
@@ -99,6 +103,7 @@ impl CliFailure {
             Self::NotFound(_) => "not_found",
             Self::Conflict(_) => "conflict",
             Self::Unreachable(_) => "unreachable",
+            Self::NotReplicated(_) => "not_replicated",
             Self::Config(_) => "config",
         };
         error_json(&self.lines().join("\n"), Some((self.code(), kind)))
@@ -112,6 +117,7 @@ impl CliFailure {
             Some("not_found") => Self::NotFound(text),
             Some("conflict") => Self::Conflict(text),
             Some("unreachable") => Self::Unreachable(text),
+            Some("not_replicated") => Self::NotReplicated(text),
             Some("config") => Self::Config(text.lines().map(str::to_owned).collect()),
             _ => Self::Failed(text),
         }
@@ -168,6 +174,7 @@ impl From<ClientError> for CliFailure {
             ClientError::NotFound(text) => Self::NotFound(text),
             ClientError::Conflict(text) => Self::Conflict(text),
             ClientError::Unreachable(text) => Self::Unreachable(text),
+            ClientError::NotReplicated(text) => Self::NotReplicated(text),
             error => Self::Failed(error.to_string()),
         }
     }

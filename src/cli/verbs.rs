@@ -54,8 +54,8 @@ Redis is looked for in --redis, SCHEDD_REDIS_URL, [redis] of the jobs file (--jo
 ./jobs.toml, /etc/schedd/jobs.toml), then at the socket of a schedd with a private Redis.
 
 Exit codes: 0 done; 1 failed or differs; 2 bad usage or invalid input; 3 no such job or run;
-4 conflict; 69 Redis unreachable; 78 invalid configuration file. run --wait exits with the exit code
-of the job.";
+4 conflict; 69 Redis unreachable; 75 done, but not on the wanted replicas of Redis; 78 invalid
+configuration file. run --wait exits with the exit code of the job.";
 
 /// Adds, shows, runs and stops the jobs of schedd, a scheduler for delayed and recurring jobs.
 #[derive(Debug, Parser)]

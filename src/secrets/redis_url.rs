@@ -38,7 +38,7 @@ impl RedisUrl {
             (None, Some(file)) => Place::File(file.clone()),
             (None, None) => return None,
         };
-        Some(Self { place, parameters: redis.tls_parameters.clone() })
+        Some(Self { place, parameters: redis.parameters.clone() })
     }
 
     /// Returns the path of the file with the address, if every user on the host can read the file.

@@ -145,7 +145,7 @@ fn the_address_of_redis_is_read_from_a_credential_a_file_or_both() {
     );
     let redis = RedisConfig {
         url: Some("${credential:url}".to_owned()),
-        tls_parameters: "ca_file=%2Fca.pem".to_owned(),
+        parameters: "ca_file=%2Fca.pem".to_owned(),
         ..RedisConfig::default()
     };
     let with_ca = RedisUrl::of_file(&redis).unwrap().read(&credentials);

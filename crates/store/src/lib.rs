@@ -101,6 +101,7 @@ use std::sync::Arc;
 
 use connection::primary_search::slot_of;
 use connection::redis_link::RedisLink;
+use connection::replica_wait::ReplicaWait;
 use server::scripts::{Invocation, Script};
 
 use schedd_schedule::time::time_histogram::TimeCounts;
@@ -114,6 +115,8 @@ pub struct Store {
     /// The connection for lease renewals. It is separate from the connection for claims, so that
     /// renewals never queue behind claims.
     renewals: RedisLink,
+    /// The connection that waits for replicas. `None` if changes do not wait for replicas.
+    replica_wait: Option<Arc<ReplicaWait>>,
     /// The fixed time that scripts use; None means the time of Redis.
     fixed_now: Option<UnixMillis>,
     /// The clock that tests of programs advance; None means the time of Redis.
@@ -135,9 +138,12 @@ impl Store {
     /// connects. Fails if no Redis client can be made for the address.
     pub fn new(address: &Address, keys: Keys) -> Result<Self, StoreError> {
         let link = RedisLink::new(address, slot_of(keys.namespace()))?;
+        let waits = || ReplicaWait::new(&link, keys.replica_mark(), link.replicas());
+        let replica_wait = (link.replicas() > 0).then(waits).transpose()?.map(Arc::new);
         Ok(Self {
             keys,
             renewals: link.for_one_call()?,
+            replica_wait,
             link,
             fixed_now: None,
             #[cfg(feature = "testing")]
@@ -211,6 +217,40 @@ impl Store {
     /// of all stores that were made from this store by [`Store::apart`] count too.
     pub fn script_times(&self) -> Vec<(&'static str, TimeCounts)> {
         self.link.script_times().counts()
+    }
+
+    /// Returns true if acknowledged changes wait for replicas.
+    pub fn is_replicated(&self) -> bool {
+        self.replica_wait.is_some()
+    }
+
+    /// Makes a change, and then waits until replicas have it, if the address of Redis demands this
+    /// (`durability=replicated`). Returns the result of the change and that of the wait. If too few
+    /// replicas have the change in time, the latter is [`StoreError::NotReplicated`].
+    pub async fn replicated<T, E: From<StoreError>>(
+        &self,
+        change: impl Future<Output = Result<T, E>>,
+    ) -> Result<(T, Result<(), StoreError>), E> {
+        let Some(replica_wait) = &self.replica_wait else { return Ok((change.await?, Ok(()))) };
+        let before = self.link.open().await?;
+        let made = change.await?;
+        let waited = match self.link.open().await {
+            // Between two servers, nobody knows which of them has the change.
+            Ok(after) if !after.is_same_server(&before) => Err(StoreError::NotReplicated {
+                address: self.address().to_owned(),
+                why: "another server took over during the change".to_owned(),
+            }),
+            Ok(_) => replica_wait.wait(before).await,
+            Err(error) => Err(error),
+        };
+        let waited = waited.map_err(|error| match error {
+            error @ StoreError::NotReplicated { .. } => error,
+            error => StoreError::NotReplicated {
+                address: self.address().to_owned(),
+                why: error.to_string(),
+            },
+        });
+        Ok((made, waited))
     }
 
     /// Returns the name of the namespace.

@@ -75,6 +75,11 @@ impl Replica {
         self.way.end_streams();
     }
 
+    /// Ends the cut: the replica connects again, and gets what it missed.
+    pub(crate) fn mend(&self) {
+        self.way.is_cut.store(false, Ordering::SeqCst);
+    }
+
     /// Makes the replica a primary.
     pub(crate) fn promote(&self) {
         let () = redis::cmd("REPLICAOF")

@@ -1,6 +1,7 @@
 //! Redis beyond one plain server: Sentinels, a cluster, and connections by TLS.
 
 mod cluster;
+mod durability;
 mod encrypted;
 mod failover_scene;
 mod least_rights;

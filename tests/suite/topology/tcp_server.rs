@@ -13,7 +13,7 @@ use crate::support::wait::{LONG, until};
 pub(crate) struct TcpServer {
     pub(crate) port: u16,
     child: Child,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 impl TcpServer {
@@ -24,16 +24,8 @@ impl TcpServer {
         for _ in 0..5 {
             let dir = tempfile::Builder::new().prefix("schedd-test-").tempdir_in("/tmp").unwrap();
             let ports = spare_ports();
-            let child = Command::new("redis-server")
-                .args(arguments(ports, dir.path()))
-                .args(["--bind", "127.0.0.1", "--dir", "."])
-                .current_dir(dir.path())
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap();
-            let mut server = Self { port: ports[0], child, _dir: dir };
+            let child = spawn(&arguments(ports, dir.path()), dir.path());
+            let mut server = Self { port: ports[0], child, dir };
             let is_up = until("the server listens or ends", LONG, || {
                 if server.child.try_wait().unwrap().is_some() {
                     return Some(false);
@@ -59,13 +51,23 @@ impl TcpServer {
         })
     }
 
-    pub(crate) fn connection(&self) -> redis::Connection {
-        let url = format!("redis://127.0.0.1:{}", self.port);
-        redis::Client::open(url).unwrap().get_connection().unwrap()
+    /// Starts the killed server again as an empty replica of the server on this port.
+    pub(crate) fn restart_as_replica_of(&mut self, primary: u16) {
+        let (port, primary) = (self.port.to_string(), primary.to_string());
+        let words = ["--port", &port, "--save", "", "--replicaof", "127.0.0.1", &primary];
+        self.child = spawn(&words.map(str::to_owned), self.dir.path());
+        until("the replica has the data", LONG, || {
+            let info: String = self.ask(&["INFO", "replication"]).ok()?;
+            info.contains("master_link_status:up").then_some(())
+        });
+    }
+
+    fn connection(&self) -> redis::RedisResult<redis::Connection> {
+        redis::Client::open(format!("redis://127.0.0.1:{}", self.port))?.get_connection()
     }
 
     pub(crate) fn ask<T: redis::FromRedisValue>(&self, words: &[&str]) -> redis::RedisResult<T> {
-        redis::cmd(words[0]).arg(&words[1..]).query(&mut self.connection())
+        redis::cmd(words[0]).arg(&words[1..]).query(&mut self.connection()?)
     }
 
     /// Kills the server as a crash would and waits for its end.
@@ -85,6 +87,18 @@ impl Drop for TcpServer {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn spawn(arguments: &[String], dir: &Path) -> Child {
+    Command::new("redis-server")
+        .args(arguments)
+        .args(["--bind", "127.0.0.1", "--dir", "."])
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
 }
 
 fn spare_ports() -> [u16; 2] {

@@ -29,6 +29,9 @@ pub enum ClientError {
     /// Redis cannot be reached. A call that changes jobs may have been carried out.
     #[error("{0}")]
     Unreachable(String),
+    /// The change was made, but a failover of Redis may lose it, because too few replicas have it.
+    #[error("{0}")]
+    NotReplicated(String),
     /// Redis answers, but cannot be used, or has wrong data.
     #[error("{0}")]
     Failed(String),
@@ -37,6 +40,9 @@ pub enum ClientError {
 impl From<StoreError> for ClientError {
     fn from(error: StoreError) -> Self {
         let text = error.to_string();
+        if matches!(error, StoreError::NotReplicated { .. }) {
+            return Self::NotReplicated(text);
+        }
         if error.is_passing() { Self::Unreachable(text) } else { Self::Failed(text) }
     }
 }

@@ -38,6 +38,8 @@ struct Settings {
     servers: Vec<ConnectionInfo>,
     route: Route,
     tls: TlsFiles,
+    /// The number of replicas that acknowledged changes wait for; 0 for none.
+    replicas: u8,
 }
 
 /// The way from the servers of a URL to the server with the data.
@@ -147,6 +149,11 @@ impl Address {
         &self.settings.servers[0]
     }
 
+    /// Returns the number of replicas that acknowledged changes wait for; 0 for none.
+    pub(crate) fn replicas(&self) -> u8 {
+        self.settings.replicas
+    }
+
     /// Returns true if the server with the data may change, because Sentinels or a cluster decide.
     pub(crate) fn is_routed(&self) -> bool {
         self.settings.route != Route::Direct
@@ -162,7 +169,7 @@ impl Address {
     /// read.
     pub(crate) async fn primary(&self, slot: u16) -> Result<redis::Client, StoreError> {
         let fail = |why: String| StoreError::Unavailable { address: self.shown.clone(), why };
-        let Settings { servers, route, tls } = self.current().await;
+        let Settings { servers, route, tls, .. } = self.current().await;
         let certificates = tls.read().await.map_err(fail)?;
         let client = |info: ConnectionInfo| {
             // Without a file for TLS, the library finds the certificates of this host.
@@ -258,7 +265,7 @@ impl Settings {
         let path = |name: &str| parameter(name).map(PathBuf::from);
         let tls =
             TlsFiles { authority: path("ca_file"), own: path("cert_file").zip(path("key_file")) };
-        Ok(Self { servers, route, tls })
+        Ok(Self { servers, route, tls, replicas: redis_url_text::replicas_of(url)? })
     }
 
     /// Returns true if both settings lead to the same data.

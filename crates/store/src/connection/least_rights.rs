@@ -52,6 +52,7 @@ const OF_CONNECTIONS: &[&str] = &[
     "subscribe",
     "time",
     "unsubscribe",
+    "wait",
 ];
 /// The first version of Redis and Valkey that knows `CLIENT SETINFO`, which is sent to all versions.
 const KNOWS_SETINFO: (u32, u32) = (7, 2);

@@ -7,3 +7,4 @@ pub(crate) mod preflight;
 pub(crate) mod primary_search;
 pub(crate) mod redis_link;
 pub(crate) mod refusal;
+pub(crate) mod replica_wait;

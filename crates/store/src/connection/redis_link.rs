@@ -115,26 +115,40 @@ impl OpenConnection {
     pub(crate) fn identity(&self) -> &str {
         &self.findings.identity
     }
+
+    /// Returns true if both connections lead to the same server, which has been a primary all the
+    /// time between them: its replication id changes when it becomes one.
+    pub(crate) fn is_same_server(&self, other: &Self) -> bool {
+        self.number == other.number
+            || self.server == other.server && self.identity() == other.identity()
+    }
 }
 
 impl RedisLink {
     /// Creates a link to the server at `address` that has the keys of `slot`. It connects at the
     /// first call. Fails if no Redis client can be made for the address.
     pub(crate) fn new(address: &Address, slot: u16) -> Result<Self, StoreError> {
-        Self::with(address, slot, SILENT_CALLS, Arc::default())
+        Self::with(address, slot, SILENT_CALLS, ANSWER_LIMIT, Arc::default())
     }
 
     /// Creates a link to the same address for one call at a time. The first unanswered call of the
     /// link closes the connection.
     pub(crate) fn for_one_call(&self) -> Result<Self, StoreError> {
         let Shared { address, slot, script_times, .. } = &*self.shared;
-        Self::with(address, *slot, SILENT_CALLS_ALONE, script_times.clone())
+        Self::with(address, *slot, SILENT_CALLS_ALONE, ANSWER_LIMIT, script_times.clone())
+    }
+
+    /// Creates a link to the same address for commands that Redis answers after at most `wait`.
+    pub(crate) fn for_waits(&self, wait: Duration) -> Result<Self, StoreError> {
+        let Shared { address, slot, script_times, .. } = &*self.shared;
+        let limit = ANSWER_LIMIT.saturating_add(wait);
+        Self::with(address, *slot, SILENT_CALLS_ALONE, limit, script_times.clone())
     }
 
     /// Creates a link to the same address, with a connection of its own.
     pub(crate) fn apart(&self) -> Result<Self, StoreError> {
         let Shared { address, slot, most_silent_calls, script_times, .. } = &*self.shared;
-        Self::with(address, *slot, *most_silent_calls, script_times.clone())
+        Self::with(address, *slot, *most_silent_calls, ANSWER_LIMIT, script_times.clone())
     }
 
     /// Returns a link to the same connection that pauses after each call, so that a long series of
@@ -147,6 +161,7 @@ impl RedisLink {
         address: &Address,
         slot: u16,
         most_silent_calls: u32,
+        answer_limit: Duration,
         script_times: Arc<ScriptTimes>,
     ) -> Result<Self, StoreError> {
         redis::Client::open(address.given().clone())
@@ -159,7 +174,7 @@ impl RedisLink {
             connections_made: AtomicU64::new(0),
             silent_calls: AtomicU32::new(0),
             most_silent_calls,
-            answer_limit: ANSWER_LIMIT,
+            answer_limit,
             trusted: Mutex::default(),
             searched: Mutex::new(Instant::now()),
             script_times,
@@ -206,6 +221,11 @@ impl RedisLink {
     /// Returns the address of Redis, without secrets.
     pub(crate) fn address(&self) -> &str {
         self.shared.address.shown()
+    }
+
+    /// Returns the number of replicas that acknowledged changes wait for; 0 for none.
+    pub(crate) fn replicas(&self) -> u8 {
+        self.shared.address.replicas()
     }
 
     /// Returns true if the address is that of a cluster.
@@ -312,7 +332,7 @@ impl RedisLink {
 
     /// Removes the connection `broken` from the link, unless another call has already replaced that
     /// connection.
-    fn let_go(&self, broken: &OpenConnection) {
+    pub(crate) fn let_go(&self, broken: &OpenConnection) {
         let mut open = self.slot();
         if open.as_ref().is_some_and(|now| now.number == broken.number) {
             *open = None;

@@ -78,7 +78,9 @@ impl Store {
         let info = answer(0)
             .and_then(info_text)
             .ok_or_else(|| StoreError::corrupt("reply to the command INFO", "found no text"))?;
-        let mut checks = judge_info(&info, setting(1).as_deref(), setting(2).as_deref());
+        let (fsync, min_replicas) = (setting(1), setting(2));
+        let replicas = self.link.replicas();
+        let mut checks = judge_info(&info, fsync.as_deref(), min_replicas.as_deref(), replicas);
         checks.push(slow_log(answer(3)));
         checks.push(self.time_script().await?);
         Ok(checks)
@@ -148,12 +150,14 @@ fn slow_log(answer: Option<&Value>) -> ServerCheck {
 }
 
 /// Checks `info`, the text of INFO, and the settings `appendfsync` and `min-replicas-to-write`. A
-/// setting is None if this Redis user may not read it.
+/// setting is None if this Redis user may not read it. `durability` is the number of replicas that
+/// acknowledged changes wait for.
 #[expect(clippy::too_many_lines, reason = "a list of checks in their order")]
 fn judge_info(
     info: &str,
     appendfsync: Option<&str>,
     min_replicas: Option<&str>,
+    durability: u8,
 ) -> Vec<ServerCheck> {
     let field = |name: &str| {
         info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
@@ -266,38 +270,51 @@ fn judge_info(
         }
     }
 
-    let replicas = number("connected_slaves").unwrap_or(0);
-    let wanted = min_replicas.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+    checks.push(judge_replicas(number("connected_slaves").unwrap_or(0), min_replicas, durability));
+    checks
+}
+
+/// Checks the number of connected replicas. `durability` is the number that acknowledged changes wait
+/// for.
+fn judge_replicas(connected: u64, min_replicas: Option<&str>, durability: u8) -> ServerCheck {
+    let check = |level, text| ServerCheck::new("replicas", level, text);
     let risk =
         "a failover loses the writes that no replica has received, so some runs may run again";
-    let replicas_connected = match replicas {
+    let connected_words = match connected {
         1 => "1 replica is connected".to_owned(),
         count => format!("{count} replicas are connected"),
     };
-    match (replicas, wanted) {
-        (0, _) => say(
-            "replicas",
+    let wanted = min_replicas.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+    match (connected, durability) {
+        (found, 1..) if found < u64::from(durability) => check(
+            CheckLevel::Fail,
+            format!(
+                "{connected_words}, wanted {durability} for durability = \"replicated\"; add ends with 75, and runs with at-most-once delivery do not start"
+            ),
+        ),
+        (_, 1..) => check(
+            CheckLevel::Ok,
+            format!(
+                "{connected_words}; what schedd acknowledges is on {durability} of them, by durability = \"replicated\""
+            ),
+        ),
+        (0, _) => check(
             CheckLevel::Ok,
             "no replica is connected, so a loss of this server loses all jobs and runs".to_owned(),
         ),
-        (_, 0) => {
-            say(
-                "replicas",
-                CheckLevel::Warn,
-                format!(
-                    "{replicas_connected}, and Redis accepts writes without a replica: {risk}; set min-replicas-to-write"
-                ),
-            );
-        }
-        (_, wanted) => say(
-            "replicas",
+        _ if wanted == 0 => check(
+            CheckLevel::Warn,
+            format!(
+                "{connected_words}, and Redis accepts writes without a replica: {risk}; set durability = \"replicated\" in [redis], or min-replicas-to-write"
+            ),
+        ),
+        _ => check(
             CheckLevel::Ok,
             format!(
-                "{replicas_connected}, and Redis refuses writes while fewer than {wanted} are connected; {risk}"
+                "{connected_words}, and Redis refuses writes while fewer than {wanted} are connected; {risk}"
             ),
         ),
     }
-    checks
 }
 
 #[cfg(test)]
@@ -307,13 +324,13 @@ mod tests {
     const GOOD: &str = "redis_version:7.0.15\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\naof_last_write_status:ok\r\nused_memory:1048576\r\nmaxmemory:0\r\nconnected_slaves:0\r\nrdb_last_bgsave_status:ok\r\n";
 
     fn level(info: &str, fsync: Option<&str>, name: &str) -> CheckLevel {
-        judge_info(info, fsync, None).into_iter().find(|check| check.name == name).unwrap().level
+        judge_info(info, fsync, None, 0).into_iter().find(|check| check.name == name).unwrap().level
     }
 
     #[test]
     fn a_server_as_it_should_be_is_all_ok() {
         assert!(
-            judge_info(GOOD, Some("everysec"), None)
+            judge_info(GOOD, Some("everysec"), None, 0)
                 .iter()
                 .all(|check| check.level == CheckLevel::Ok)
         );
@@ -343,5 +360,7 @@ mod tests {
             assert_eq!(level(&GOOD.replace(from, to), Some("everysec"), name), wanted, "{name}");
         }
         assert_eq!(level(GOOD, Some("no"), "persistence"), CheckLevel::Warn);
+        let replicas = [0, 1, 2].map(|connected| judge_replicas(connected, None, 2).level);
+        assert_eq!(replicas, [CheckLevel::Fail, CheckLevel::Fail, CheckLevel::Ok]);
     }
 }

@@ -168,6 +168,8 @@ impl Keys {
         /// Returns the key of the time until which no run is due, a string, ms. Until then nodes
         /// restore data after a data loss.
         restoring_until;
+        /// Returns the key that a node writes before it waits for replicas, an empty string.
+        replica_mark;
         /// Returns the key of the Redis servers that had this data, a hash: `RUN_ID/REPLID` of the
         /// server -> `FENCE:MS`. `MS` is the time when a node first polled that server, and `FENCE`
         /// is the last fence at that time.

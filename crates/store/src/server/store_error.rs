@@ -41,6 +41,16 @@ pub enum StoreError {
         /// The address of Redis.
         address: String,
     },
+    /// Too few replicas have a change. The change is written, and a failover may lose it.
+    #[error(
+        "Redis at {address} has taken the change, but a failover may lose it: {why}; durability = \"replicated\" demands more"
+    )]
+    NotReplicated {
+        /// The address of Redis.
+        address: String,
+        /// The number of replicas found and wanted.
+        why: String,
+    },
     /// Redis has no memory left for new data. Existing jobs and runs continue.
     #[error(
         "Redis at {address} is out of memory and accepts no new data; raise its maxmemory or remove keys"
@@ -80,6 +90,7 @@ impl StoreError {
                 | Self::Denied { .. }
                 | Self::Unfit { .. }
                 | Self::Replaced { .. }
+                | Self::NotReplicated { .. }
                 | Self::OutOfMemory { .. }
         )
     }

@@ -86,6 +86,9 @@ fn rows() -> Vec<(String, &'static str, Vec<&'static str>, Judged)> {
                 let why = "nodes only look whether it has changed";
                 rows.push((key, "SET", vec!["garbage"], Free(why)));
             }
+            ("string", "replica_mark") => {
+                rows.push((key, "SET", vec!["garbage"], Free("the next wait overwrites the key")));
+            }
             ("string", "answer:a") => {
                 let why = "a request with this key gets 409, and the key expires within a day";
                 rows.push((key, "SET", vec!["garbage"], Free(why)));

@@ -14,7 +14,7 @@ use crate::config::syntax::reader::{Spot, TableReader};
 use crate::domain::job::secret_reference;
 use crate::domain::job::secret_reference::ReferenceError;
 use crate::domain::name::redis_url_text;
-use crate::domain::name::redis_url_text::RedisSeeds;
+use crate::domain::name::redis_url_text::{MOST_REPLICAS, REPLICATED, RedisSeeds};
 
 /// The settings of `[redis]`, with at most one address. Without an address schedd starts a private
 /// Redis server.
@@ -24,8 +24,9 @@ pub struct RedisConfig {
     pub url: Option<String>,
     /// The file that contains the address of Redis, for an address with a password.
     pub url_file: Option<PathBuf>,
-    /// The URL parameters that name the files for TLS: `ca_file=...&cert_file=...`, or empty.
-    pub tls_parameters: String,
+    /// The URL parameters of the files for TLS and of the durability, such as
+    /// `ca_file=...&durability=replicated`, or empty.
+    pub parameters: String,
     /// True if schedd may use a Redis server that evicts keys when memory is short.
     pub allow_eviction: bool,
 }
@@ -38,7 +39,7 @@ impl fmt::Debug for RedisConfig {
         f.debug_struct("RedisConfig")
             .field("url", &url)
             .field("url_file", &self.url_file)
-            .field("tls_parameters", &self.tls_parameters)
+            .field("parameters", &self.parameters)
             .field("allow_eviction", &self.allow_eviction)
             .finish()
     }
@@ -76,7 +77,8 @@ pub(crate) fn compile_redis(
             spot.fault(problems, format!("found {key} without {wanted}, wanted both"));
         }
     }
-    let tls_parameters = compile_tls(table, host, problems);
+    let mut parameters = compile_tls(table, host, problems);
+    parameters.extend(compile_durability(table, problems));
     let url = match (table.get("url"), table.get("sentinels"), table.get("cluster")) {
         (Some(spot), ..) => compile_redis_url(&spot, problems),
         (None, Some(spot), _) => compile_sentinels(&spot, table, problems),
@@ -96,7 +98,7 @@ pub(crate) fn compile_redis(
     RedisConfig {
         url,
         url_file: table.get("url_file").and_then(|spot| compile_path(&spot, host, problems)),
-        tls_parameters,
+        parameters: parameters.join("&"),
         allow_eviction: table
             .get("allow_eviction")
             .and_then(|spot| spot.flag(problems))
@@ -136,7 +138,11 @@ fn compile_path(spot: &Spot<'_>, host: FileHost<'_>, problems: &mut Problems) ->
 }
 
 /// Compiles the files for TLS to parameters of a URL.
-fn compile_tls(table: &TableReader<'_>, host: FileHost<'_>, problems: &mut Problems) -> String {
+fn compile_tls(
+    table: &TableReader<'_>,
+    host: FileHost<'_>,
+    problems: &mut Problems,
+) -> Vec<String> {
     const PAIR: [&str; 2] = ["cert_file", "key_file"];
     for (key, other) in [(PAIR[0], PAIR[1]), (PAIR[1], PAIR[0])] {
         if let Some(spot) = table.get(key).filter(|_| table.get(other).is_none()) {
@@ -151,7 +157,35 @@ fn compile_tls(table: &TableReader<'_>, host: FileHost<'_>, problems: &mut Probl
             parameters.push(parameter(key, &path.to_string_lossy()));
         }
     }
-    parameters.join("&")
+    parameters
+}
+
+/// Compiles the durability to parameters of a URL.
+fn compile_durability(table: &TableReader<'_>, problems: &mut Problems) -> Vec<String> {
+    let durability = table.get("durability");
+    let choices = [("none", false), ("replicated", true)];
+    let is_replicated =
+        durability.as_ref().and_then(|spot| spot.choice(&choices, problems)).unwrap_or(false);
+    let replicas = table.get("replicas").filter(|spot| {
+        if durability.is_none() {
+            let message =
+                "found replicas without durability, wanted also durability = \"replicated\"";
+            spot.fault(problems, message);
+        }
+        is_replicated
+    });
+    if let Some(spot) = durability.filter(|_| is_replicated)
+        && ADDRESSES.iter().all(|key| table.get(key).is_none())
+    {
+        let message = "found replicated without the address of a Redis server, wanted also url, url_file, sentinels or cluster";
+        spot.fault(problems, message);
+    }
+    let count = replicas.and_then(|spot| spot.integer(&(1..=MOST_REPLICAS), problems)).unwrap_or(1);
+    if is_replicated {
+        vec![parameter("durability", REPLICATED), format!("replicas={count}")]
+    } else {
+        Vec::new()
+    }
 }
 
 fn parameter(key: &str, value: &str) -> String {

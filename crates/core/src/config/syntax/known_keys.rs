@@ -33,6 +33,8 @@ pub(crate) const REDIS: &[&str] = &[
     "ca_file",
     "cert_file",
     "key_file",
+    "durability",
+    "replicas",
     "allow_eviction",
 ];
 /// The keys of `[daemon]`.

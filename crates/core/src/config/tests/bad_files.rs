@@ -299,6 +299,13 @@ fn each_fault_of_an_address_with_several_hosts_is_reported() {
         ("cluster = ['a']\nmaster = 'm'".to_owned(), "found master without sentinels"),
         ("url = 'redis://h'\nurl_auth = 'redis://'".to_owned(), "found url_auth without"),
         ("url = 'rediss://h'\nkey_file = '/'".to_owned(), "found key_file without cert_file"),
+        ("url = 'redis://h'\ndurability = 'disk'".to_owned(), "\"none\" or \"replicated\""),
+        ("url = 'redis://h'\nreplicas = 1".to_owned(), "found replicas without durability"),
+        (
+            "cluster = ['a']\ndurability = 'replicated'\nreplicas = 0".to_owned(),
+            "an integer from 1 to 9",
+        ),
+        ("durability = 'replicated'".to_owned(), "without the address of a Redis server"),
     ] {
         let found = fault(&format!("[redis]\n{section}"));
         assert!(found.contains(words) && !found.contains("u:p"), "{section}: {found}");

@@ -36,7 +36,7 @@ pub struct KeyFacts {
 }
 
 /// The names of the keys that exist once in a namespace, each with the Redis type of the key.
-pub const SINGLE_KEYS: [(&str, &str); 36] = [
+pub const SINGLE_KEYS: [(&str, &str); 37] = [
     ("leases", "zset"),
     ("jobs", "zset"),
     ("finished", "zset"),
@@ -72,6 +72,7 @@ pub const SINGLE_KEYS: [(&str, &str); 36] = [
     ("output_bytes", "string"),
     ("epoch", "string"),
     ("restoring_until", "string"),
+    ("replica_mark", "string"),
     ("nudge", "string"),
 ];
 

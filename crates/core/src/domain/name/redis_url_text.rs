@@ -57,6 +57,29 @@ pub fn parameter(url: &str, name: &str) -> Option<String> {
     pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
 }
 
+/// The most replicas that a change can wait for.
+pub(crate) const MOST_REPLICAS: u8 = 9;
+/// The parameter `durability` of an address, by which changes wait for replicas.
+pub(crate) const REPLICATED: &str = "replicated";
+
+/// Returns the number of replicas that acknowledged changes wait for by the parameters `durability`
+/// and `replicas` of an address; 0 for none. The error names the fault.
+pub fn replicas_of(url: &str) -> Result<u8, &'static str> {
+    let replicas = parameter(url, "replicas");
+    match parameter(url, "durability").as_deref() {
+        None | Some("none") if replicas.is_none() => Ok(0),
+        None | Some("none") => Err(IDLE_REPLICAS),
+        Some(REPLICATED) => {
+            let count = replicas.map_or(Ok(1), |count| count.parse::<u8>());
+            count.ok().filter(|count| (1..=MOST_REPLICAS).contains(count)).ok_or(REPLICAS)
+        }
+        Some(_) => Err(DURABILITY),
+    }
+}
+
+const REPLICAS: &str = "the number of replicas is not a whole number from 1 to 9";
+const IDLE_REPLICAS: &str = "replicas is given without durability=replicated";
+const DURABILITY: &str = "durability is neither none nor replicated";
 const PORT: &str = "the port is not a number from 1 to 65535";
 const DATABASE: &str = "the database number is not 0 or a larger whole number";
 const HOST: &str = "the host is not a host name or an IP address";
@@ -64,9 +87,12 @@ const NO_HOST: &str = "the URL has no host";
 const NO_MASTER: &str = "the name of the primary is missing after the Sentinels";
 const OTHER_DATABASE: &str = "a cluster has only the database 0";
 
-/// Returns the first fault of `url`, an address of Redis. Returns `None` if the hosts, the ports and
-/// the database number are valid.
+/// Returns the first fault of `url`, an address of Redis. Returns `None` if the hosts, the ports, the
+/// database number and the durability are valid.
 pub fn fault_of(url: &str) -> Option<&'static str> {
+    if let Err(fault) = replicas_of(url) {
+        return Some(fault);
+    }
     let Some(RedisSeeds { master, urls }) = RedisSeeds::of(url) else { return fault_of_one(url) };
     let fault = urls.iter().find_map(|url| fault_of_one(url));
     fault.or_else(|| master.as_ref().is_some_and(String::is_empty).then_some(NO_MASTER)).or_else(
@@ -138,6 +164,11 @@ mod tests {
             ("redis+cluster://a/0", None),
             ("redis+cluster://a/1", Some(OTHER_DATABASE)),
             ("redis+cluster://a,b:0", Some(PORT)),
+            ("redis://h?durability=replicated&replicas=2", None),
+            ("redis://h?durability=disk", Some(DURABILITY)),
+            ("redis://h?replicas=2", Some(IDLE_REPLICAS)),
+            ("redis+cluster://a?durability=replicated&replicas=0", Some(REPLICAS)),
+            ("redis+sentinel://a/prime?durability=replicated&replicas=x", Some(REPLICAS)),
         ] {
             assert_eq!(fault_of(url), fault, "{url}");
         }

@@ -9,4 +9,5 @@ pub(crate) mod lease_keeper;
 mod next_request;
 pub(crate) mod runner;
 pub(crate) mod running_leases;
+pub(crate) mod start_mark;
 pub(crate) mod verdict;

@@ -20,6 +20,7 @@ use super::end_recorder::EndRecorder;
 use super::late_results::{AttemptEnd, ended, offer_back, offer_end};
 use super::next_request;
 use super::running_leases::{Lease, LeaseHandle, RunningLeases};
+use super::start_mark;
 use super::verdict;
 use super::verdict::AttemptVerdict;
 use crate::attempts::{Attempt, Control, Execute, NoticeFacts, OutputBuffer};
@@ -29,7 +30,7 @@ use crate::engine::dispatch::slots::Slots;
 use crate::engine::maintenance::retained_bounds::Retention;
 use crate::engine::node_context::NodeContext;
 use crate::engine::notification::notice_payload;
-use crate::engine::recovery::journal::{ClaimedRun, JournalLine};
+use crate::engine::recovery::journal::JournalLine;
 use crate::engine::recovery::loss::loss_watch::LossWatch;
 use schedd_core::domain::job::job_spec::Delivery;
 use schedd_core::domain::run::excerpt::ExcerptStream;
@@ -103,7 +104,7 @@ impl ClaimedAttempt {
         let started = std::time::Instant::now();
         let claimed_in = runner.loss_watch.epoch();
         if definition.spec.delivery == Delivery::AtMostOnce {
-            runner.loss_watch.journal().mark_start(start_mark(claim)).await;
+            runner.loss_watch.journal().mark_start(start_mark::line_of(claim)).await;
         }
         let (course, output) = self.follow(control).await;
         let stop_cause = handle.stop_cause();
@@ -186,6 +187,12 @@ impl ClaimedAttempt {
     /// work is done. Returns the result and the output, if any.
     async fn follow(&self, control: Control) -> (Course, Option<OutputBuffer>) {
         let Self { runner, definition, claim, lease, .. } = self;
+        if definition.spec.delivery == Delivery::AtMostOnce
+            && let Err(error) = start_mark::await_replicas(&runner.node, &[claim]).await
+        {
+            runner.node.outage_log.failed(&error, "runs with at-most-once delivery do not start");
+            return (Course::CutShort(AttemptOutcome::bare(Ending::NotStarted)), None);
+        }
         let mut attempt = attempt_of(runner, definition, claim);
         if claim.run.job().is_hidden()
             && let Err(error) =
@@ -268,19 +275,17 @@ impl ClaimedAttempt {
             let recorded = match kept {
                 // If Redis is out of reach for the output, sending the end would fail too.
                 Err(error @ StoreError::Unavailable { .. }) => Err(error),
-                _ => runner.ends.record(claim, decision, &facts, &past).await,
+                _ => {
+                    runner
+                        .node
+                        .store
+                        .replicated(Box::pin(runner.ends.record(claim, decision, &facts, &past)))
+                        .await
+                }
             };
-            let error = match recorded {
-                Ok(reply) => return reply,
-                Err(error) => error,
-            };
-            runner.node.outage_log.failed(
-                &error,
-                &format!("the ends of runs of job {} are not recorded", claim.run.job()),
-            );
-            if error.is_passing() {
-                // After an outage, Redis may return with data from before the run began. The
-                // journal then has the end.
+            // After an outage or a failover, Redis may have data from before the run began. The
+            // journal then has the end.
+            let mut keep = || {
                 if let Verdict::Final(state) = decision.verdict
                     && !std::mem::replace(&mut is_noted, true)
                 {
@@ -289,6 +294,22 @@ impl ClaimedAttempt {
                         .journal()
                         .note([JournalLine::Ended(ended(claim, decision, state, outcome, end))]);
                 }
+            };
+            let error = match recorded {
+                Ok((reply, Ok(()))) => return reply,
+                Ok((reply, Err(error))) => {
+                    keep();
+                    runner.node.outage_log.failed(&error, "a failover may lose the ends of runs");
+                    return reply;
+                }
+                Err(error) => error,
+            };
+            runner.node.outage_log.failed(
+                &error,
+                &format!("the ends of runs of job {} are not recorded", claim.run.job()),
+            );
+            if error.is_passing() {
+                keep();
                 tokio::time::sleep(RECORD_AGAIN).await;
             } else {
                 // An operator must first repair the key. Other runs may use the slot meanwhile.
@@ -296,17 +317,6 @@ impl ClaimedAttempt {
                 tokio::time::sleep(WRONG_TYPE_AGAIN).await;
             }
         }
-    }
-}
-
-/// Returns the line of the journal for the start of a run.
-pub(crate) fn start_mark(claim: &Claim) -> ClaimedRun {
-    ClaimedRun {
-        run: claim.run.to_string(),
-        queue: claim.lane.as_str().to_owned(),
-        attempt: claim.attempt,
-        fence: claim.fence.as_u64(),
-        at: claim.claimed_at.as_i64(),
     }
 }
 

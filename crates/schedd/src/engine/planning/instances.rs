@@ -236,7 +236,29 @@ async fn list_jobs(store: &Store) -> Result<Vec<JobName>, StoreError> {
 
 /// Applies several requests as [`planting::apply`] does, and gives each changed job with
 /// `on = "each-node"` its instances. The due time of such a job is that of its first instance.
+/// A change that is not of a file fails if too few replicas have it, though it was made.
 pub async fn apply(
+    store: &Store,
+    host_zone: &Zone,
+    requests: &[Request],
+) -> Result<Vec<Result<Applied, PlantingError>>, StoreError> {
+    if requests.iter().all(|request| request.kind != SourceKind::Api) {
+        return apply_sound(store, host_zone, requests).await;
+    }
+    let applying = Box::pin(apply_sound(store, host_zone, requests));
+    let (mut answers, on_replicas) = store.replicated(applying).await?;
+    if let Err(error) = on_replicas {
+        for answer in &mut answers {
+            if let Ok(Applied::Created(_) | Applied::Updated(_) | Applied::Moved(..)) = answer {
+                *answer = Err(error.clone().into());
+            }
+        }
+    }
+    Ok(answers)
+}
+
+/// Applies the requests whose parents are sound, and refuses the others.
+async fn apply_sound(
     store: &Store,
     host_zone: &Zone,
     requests: &[Request],

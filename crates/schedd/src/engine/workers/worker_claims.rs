@@ -18,7 +18,7 @@ use crate::engine::dispatch::dispatcher::run_hints::RunHints;
 use crate::engine::dispatch::dispatcher::{ClaimBatch, ClaimReport};
 use crate::engine::dispatch::due_entry::{DueRun, well_formed};
 use crate::engine::dispatch::slots::{BATCH, Slots};
-use crate::engine::execution::runner::start_mark;
+use crate::engine::execution::start_mark;
 use crate::engine::node_context::{NodeContext, Phase};
 use crate::engine::recovery::loss::loss_watch::LossWatch;
 use schedd_core::domain::job::job_spec::Delivery;
@@ -26,7 +26,7 @@ use schedd_core::domain::queue::lane::Lane;
 use schedd_core::host::boot_clock::BootInstant;
 use schedd_schedule::names::{JobName, RunId};
 use schedd_schedule::time::unix_millis::UnixMillis;
-use schedd_store::{Claim, Claimant, LaneAsk, LanePoll, StoreError};
+use schedd_store::{Claim, Claimant, LaneAsk, LanePoll, StoreError, Verdict};
 
 /// The longest sleep between two rounds while workers wait. A round without news calls no Redis.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
@@ -337,7 +337,22 @@ async fn claim(
         let batch = ClaimBatch { lane: lane.clone(), runs, slots: served.room() };
         let mut report = ClaimReport::default();
         let outcome = claimer.claim(batch, now, hints, &mut report).await;
-        for (definition, claim) in got.take() {
+        let taken = got.take();
+        let once_only = |definition: &Definition| definition.spec.delivery == Delivery::AtMostOnce;
+        let marked: Vec<&Claim> =
+            taken.iter().filter(|(job, _)| once_only(job)).map(|(_, claim)| claim).collect();
+        let on_replicas = start_mark::await_replicas(&claims.node, &marked).await;
+        for (definition, claim) in taken {
+            if let Err(error) = &on_replicas
+                && once_only(&definition)
+            {
+                claims
+                    .node
+                    .outage_log
+                    .failed(error, "workers get no runs with at-most-once delivery");
+                give_back(claims, &claim).await;
+                continue;
+            }
             let run = claims.handed_run(&definition, &claim, &ask.id, ask.lease);
             served.payload_bytes += run.payload.len();
             served.runs.push(run);
@@ -353,6 +368,16 @@ async fn claim(
     Ok(has_no_room)
 }
 
+/// Makes a run due again that no worker got. If Redis gives no answer, the run is lost when its lease
+/// ends.
+async fn give_back(claims: &WorkerClaims, claim: &Claim) {
+    let released =
+        claims.node.store.finish_run(claim, &Verdict::Release, "not started", &[], "").await;
+    if let Err(error) = released {
+        claims.node.outage_log.failed(&error, "runs that no worker got are not handed back");
+    }
+}
+
 /// Logs and counts the start of a run. The start of an at-most-once run is also in the journal.
 async fn note_start(claims: &WorkerClaims, definition: &Definition, claim: &Claim, holder: &str) {
     let late = claim.claimed_at.since(claim.run.due());
@@ -362,6 +387,6 @@ async fn note_start(claims: &WorkerClaims, definition: &Definition, claim: &Clai
         claims.node.counters.run_started(claim.lane.queue(), late);
     }
     if definition.spec.delivery == Delivery::AtMostOnce {
-        claims.loss_watch.journal().mark_start(start_mark(claim)).await;
+        claims.loss_watch.journal().mark_start(start_mark::line_of(claim)).await;
     }
 }

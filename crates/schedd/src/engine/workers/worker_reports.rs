@@ -58,6 +58,20 @@ impl WorkerReports {
         reports: Vec<ReportedRun>,
         queues: &[QueueName],
     ) -> Result<Vec<WorkerReply>, StoreError> {
+        if reports.iter().all(|report| matches!(report.report, Report::Alive { .. })) {
+            return self.answer(reports, queues).await;
+        }
+        // A repeated report waits for replicas as the first does.
+        let (replies, on_replicas) =
+            self.node.store.replicated(Box::pin(self.answer(reports, queues))).await?;
+        on_replicas.map(|()| replies)
+    }
+
+    async fn answer(
+        &self,
+        reports: Vec<ReportedRun>,
+        queues: &[QueueName],
+    ) -> Result<Vec<WorkerReply>, StoreError> {
         let ids: Vec<RunId> = reports.iter().map(|report| report.run.clone()).collect();
         let names: Vec<JobName> = ids.iter().map(|id| id.job().clone()).collect();
         let (records, definitions, now) = tokio::try_join!(

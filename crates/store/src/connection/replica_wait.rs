@@ -1,0 +1,116 @@
+//! Waits until replicas have the changes that were made before.
+//!
+//! `WAIT` counts the replicas that have the last change of its own connection. So each wait first
+//! writes a key of its own, on a connection of its own: `WAIT` blocks its connection.
+//!
+//! Invariant: a wait counts only if the server that waits is the server that took the changes. After
+//! a failover the new server may lack them.
+
+use std::mem;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use redis::Value;
+use tokio::sync::oneshot;
+
+use super::redis_link::{OpenConnection, RedisLink};
+use crate::server::store_error::StoreError;
+
+/// The time that replicas have to report the changes.
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// The connection that waits for replicas. Callers that come during a wait share the next wait.
+pub(crate) struct ReplicaWait {
+    link: RedisLink,
+    /// The key that each wait writes.
+    mark: String,
+    /// The number of replicas that must have the changes, at least 1.
+    wanted: u8,
+    waiting: Mutex<WaitingCallers>,
+}
+
+/// The callers that no wait serves yet.
+#[derive(Default)]
+struct WaitingCallers {
+    callers: Vec<Caller>,
+    /// True while a task waits for replicas. The task goes on until no caller waits.
+    is_sending: bool,
+}
+
+/// A caller whose changes were made on `server`.
+struct Caller {
+    server: OpenConnection,
+    answer: oneshot::Sender<Result<(), StoreError>>,
+}
+
+impl ReplicaWait {
+    pub(crate) fn new(link: &RedisLink, mark: String, wanted: u8) -> Result<Self, StoreError> {
+        Ok(Self { link: link.for_waits(LIMIT)?, mark, wanted, waiting: Mutex::default() })
+    }
+
+    /// Waits until the replicas have all changes that were made through `server` before. Fails with
+    /// [`StoreError::NotReplicated`] if too few replicas report them in time.
+    pub(crate) async fn wait(self: &Arc<Self>, server: OpenConnection) -> Result<(), StoreError> {
+        let (answer, answered) = oneshot::channel();
+        let is_first = {
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            waiting.callers.push(Caller { server, answer });
+            !mem::replace(&mut waiting.is_sending, true)
+        };
+        if is_first {
+            tokio::spawn(self.clone().serve());
+        }
+        answered.await.unwrap_or_else(|_| Err(self.fault("the wait for replicas was broken off")))
+    }
+
+    async fn serve(self: Arc<Self>) {
+        while let Some(callers) = self.next_callers() {
+            let waited = self.wait_once(&callers).await;
+            for caller in callers {
+                let result = match &waited {
+                    Ok(server) if server.is_same_server(&caller.server) => Ok(()),
+                    Ok(_) => Err(self.fault("another server took over during the change")),
+                    Err(error) => Err(error.clone()),
+                };
+                let _ = caller.answer.send(result);
+            }
+        }
+    }
+
+    /// Takes the callers for the next wait. Returns None if no caller waits.
+    fn next_callers(&self) -> Option<Vec<Caller>> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.is_sending = !waiting.callers.is_empty();
+        waiting.is_sending.then(|| mem::take(&mut waiting.callers))
+    }
+
+    /// Waits for the replicas of the server that the callers used. Returns the connection on which it
+    /// waited.
+    async fn wait_once(&self, callers: &[Caller]) -> Result<OpenConnection, StoreError> {
+        let mut open = self.link.open().await?;
+        // After a failover, this connection may still lead to the former server.
+        if callers.iter().all(|caller| !open.is_same_server(&caller.server)) {
+            self.link.let_go(&open);
+            open = self.link.open().await?;
+        }
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("SET").arg(&self.mark).arg("");
+        let limit = u64::try_from(LIMIT.as_millis()).unwrap_or(u64::MAX);
+        pipeline.cmd("WAIT").arg(self.wanted).arg(limit);
+        let answers = self.link.ask_on(open.clone(), &mut pipeline).await?;
+        let answers: Result<Vec<Value>, _> = answers.into_iter().collect();
+        match answers.map_err(|error| StoreError::from_redis(self.link.address(), &error))?.pop() {
+            Some(Value::Int(found)) if found >= i64::from(self.wanted) => Ok(open),
+            Some(Value::Int(found)) => Err(self.fault(&format!(
+                "{found} of {} replicas have the change after {} ms",
+                self.wanted,
+                LIMIT.as_millis()
+            ))),
+            _ => Err(self.fault("the server gave no number of replicas")),
+        }
+    }
+
+    fn fault(&self, why: &str) -> StoreError {
+        StoreError::NotReplicated { address: self.link.address().to_owned(), why: why.to_owned() }
+    }
+}
