@@ -12,7 +12,7 @@ const HEIGHT: usize = 44;
 const ACROSS: usize = 240;
 const DOWN: usize = 56;
 /// The number of letters that a box has room for.
-const LETTERS: usize = 23;
+const LETTERS: usize = 21;
 
 /// A chain: the job at its top, and the boxes and arrows of all its jobs.
 pub(in crate::dashboard) struct ChainDrawing {
@@ -64,7 +64,8 @@ impl ChainDrawing {
                 let (x1, y1) = (x(from) + WIDTH, y(from_row) + HEIGHT / 2);
                 let (x2, y2) = (x(layer), y(row) + HEIGHT / 2);
                 let middle = usize::midpoint(x1, x2);
-                arrows.push(format!("M{x1} {y1}C{middle} {y1} {middle} {y2} {x2} {y2}"));
+                let line = format!("M{x1} {y1}C{middle} {y1} {middle} {y2} {x2} {y2}");
+                arrows.push(format!("{line}m-6 -4l6 4l-6 4"));
             }
         }
         let boxes = jobs.iter().filter_map(|job| {

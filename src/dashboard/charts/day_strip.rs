@@ -5,9 +5,8 @@ use crate::dashboard::page_clock::{DocumentTime, PageClock};
 use schedd_schedule::time::unix_millis::UnixMillis;
 use schedd_store::SpanCounts;
 
-/// The height of the highest bar upwards, and downwards.
-const UP: u64 = 70;
-const DOWN: u64 = 20;
+/// The height of the highest bar.
+const HEIGHT: u64 = 70;
 /// The height of the lowest bar.
 const LEAST: u64 = 3;
 
@@ -23,7 +22,7 @@ pub(in crate::dashboard) struct DayStrip {
     pub(in crate::dashboard) most: u64,
 }
 
-/// A bar: failures go down from the axis, all others up.
+/// A bar. The bar of the failed runs of a span covers the foot of the bar of all its ended runs.
 pub(in crate::dashboard) struct StripBar {
     pub(in crate::dashboard) class: &'static str,
     pub(in crate::dashboard) x: String,
@@ -70,27 +69,27 @@ impl DayStrip {
             })
             .collect();
         let most = rows.iter().flat_map(|row| [row.ended, row.starts]).max().unwrap_or(0);
-        let most_failed = rows.iter().map(|row| row.failed).max().unwrap_or(0);
-        let share = |count: u64, most: u64, room: u64| (count * room / most.max(1)).max(LEAST);
         let mut bars = Vec::new();
         for (row, span) in rows.iter().zip(edges.windows(2)) {
             let (left, right) = (axis.place(span[0]), axis.place(span[1]));
             let time = clock.formatted(span[0], "%H:%M");
-            let mut add = |class, y, height, words| {
-                let (x, width) = (percent(left), percent((right - left) * 0.8));
-                bars.push(StripBar { class, x, width, y, height, words });
-            };
-            if row.ended > 0 {
-                let height = share(row.ended, most, UP);
-                add("ended", UP - height, height, format!("{time}: {} runs ended", row.ended));
-            }
-            if row.failed > 0 {
-                let height = share(row.failed, most_failed, DOWN);
-                add("failed", UP + 2, height, format!("{time}: {} runs failed", row.failed));
-            }
-            if row.starts > 0 {
-                let height = share(row.starts, most, UP);
-                add("coming", UP - height, height, format!("{time}: {} starts", row.starts));
+            for (class, count, words) in [
+                ("ended", row.ended, "runs ended"),
+                ("failed", row.failed, "runs failed"),
+                ("coming", row.starts, "starts"),
+            ] {
+                if count == 0 {
+                    continue;
+                }
+                let height = (count * HEIGHT / most.max(1)).max(LEAST);
+                bars.push(StripBar {
+                    class,
+                    x: percent(left),
+                    width: percent((right - left) * 0.8),
+                    y: HEIGHT - height,
+                    height,
+                    words: format!("{time}: {count} {words}"),
+                });
             }
         }
         let rows = rows.into_iter().filter(|row| row.ended + row.failed + row.starts > 0);
@@ -110,7 +109,7 @@ mod tests {
     use crate::dashboard::view_choices::ViewChoices;
 
     #[test]
-    fn the_past_goes_up_failures_go_down_and_only_the_future_has_starts() {
+    fn bars_have_one_scale_and_only_the_future_has_starts() {
         let at = |ms| UnixMillis::new(ms).unwrap();
         let clock = PageClock::new(at(20_000), &ViewChoices::default());
         let edges = [at(0), at(10_000), at(20_000), at(30_000), at(40_000)];
@@ -123,7 +122,7 @@ mod tests {
         let strip = DayStrip::of(&edges, &counts, &[at(25_000), at(26_000), at(45_000)], &clock);
         let bars: Vec<(&str, &str, u64)> =
             strip.bars.iter().map(|bar| (bar.class, bar.x.as_str(), bar.y)).collect();
-        let wanted = [("ended", "0.00%", 0), ("failed", "0.00%", UP + 2), ("coming", "50.00%", 56)];
+        let wanted = [("ended", "0.00%", 0), ("failed", "0.00%", 56), ("coming", "50.00%", 56)];
         assert_eq!(bars, wanted);
         assert_eq!((strip.most, strip.rows.len(), strip.now.as_str()), (10, 2, "50.00%"));
         assert_eq!((strip.rows[1].starts, strip.rows[1].ended), (2, 0));

@@ -21,7 +21,7 @@ const LOAD: u64 = 48;
 /// The number of bars of the load.
 const SLOTS: usize = 120;
 /// The width of the narrowest bar, in percent.
-const NARROWEST: f64 = 0.35;
+const NARROWEST: f64 = 0.5;
 
 /// A run, or a coming start.
 #[derive(Debug, Clone)]
@@ -123,6 +123,7 @@ fn marks(
     axis: TimeAxis,
     clock: &PageClock,
 ) -> Vec<GanttMark> {
+    let now = clock.instant();
     struct Stretch<'i> {
         first: &'i GanttItem,
         from: f64,
@@ -132,8 +133,11 @@ fn marks(
     items.sort_by_key(|item| item.from);
     let mut stretches: Vec<Stretch<'_>> = Vec::new();
     for item in items {
-        let from = axis.place(item.from);
-        let to = axis.place(item.to).max(from + NARROWEST);
+        let (from, to) = (axis.place(item.from), axis.place(item.to));
+        // A short run of the past is not drawn into the future.
+        let is_past = item.run.is_some() && item.to <= now;
+        let from = if is_past { from.min(to - NARROWEST).max(0.0) } else { from };
+        let to = to.max(from + NARROWEST);
         match stretches.last_mut() {
             Some(last) if last.first.state == item.state && from < last.to + NARROWEST => {
                 last.to = last.to.max(to);

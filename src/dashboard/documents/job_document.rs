@@ -41,6 +41,12 @@ impl JobDocument {
         job_path(self.name.as_str())
     }
 
+    /// Returns the zone of the schedule, if the words for the schedule have a time of day.
+    pub(in crate::dashboard) fn zone_of_words(&self) -> Option<&str> {
+        let has_time = self.schedule_words.iter().any(|words| words.as_str().contains(':'));
+        has_time.then(|| self.tz.as_str())
+    }
+
     /// Returns the earliest start of a run: the planned run, or a retry that comes first.
     pub(in crate::dashboard) fn next(&self) -> Option<&DocumentTime> {
         self.next_due.iter().chain(&self.retry_at).min_by_key(|time| time.at)

@@ -36,6 +36,12 @@ pub(in crate::dashboard) struct FindingDocument {
 }
 
 impl ReportDocument {
+    /// Returns the number of checks that warn.
+    pub(in crate::dashboard) fn warnings(&self) -> usize {
+        let checks = self.sections().into_iter().flat_map(|(_, checks)| checks);
+        checks.filter(|check| check.level.as_str() == "warn").count()
+    }
+
     /// Returns the sections of checks that are not empty, each with its title.
     pub(in crate::dashboard) fn sections(&self) -> Vec<(&'static str, &[CheckDocument])> {
         let sections = [

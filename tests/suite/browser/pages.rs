@@ -9,7 +9,7 @@ const PAGES: [(&str, &str); 22] = [
     ("/", "hostile"),
     ("/timeline", "hostile"),
     ("/timeline?view=heat", "Timeline"),
-    ("/chains", "a-job-with-a-long-name"),
+    ("/chains", "a-job-with-a-long-na…"),
     ("/api", "/v1/jobs"),
     ("/act/run?name=nightly&back=%2Fjobs", "nightly"),
     ("/act/backfill?name=nightly", "Preview"),
