@@ -159,6 +159,11 @@ impl Address {
         self.settings.route != Route::Direct
     }
 
+    /// Returns true if Sentinels decide which server has the data.
+    pub(crate) fn has_sentinels(&self) -> bool {
+        matches!(self.settings.route, Route::Sentinels { .. })
+    }
+
     /// Returns true if the address is that of a cluster.
     pub(crate) fn is_of_cluster(&self) -> bool {
         self.settings.route == Route::Cluster
@@ -169,37 +174,22 @@ impl Address {
     /// read.
     pub(crate) async fn primary(&self, slot: u16) -> Result<redis::Client, StoreError> {
         let fail = |why: String| StoreError::Unavailable { address: self.shown.clone(), why };
-        let Settings { servers, route, tls, .. } = self.current().await;
-        let certificates = tls.read().await.map_err(fail)?;
-        let client = |info: ConnectionInfo| {
-            // Without a file for TLS, the library finds the certificates of this host.
-            let made = match &certificates {
-                Some(certificates) => redis::Client::build_with_tls(info, certificates.clone()),
-                None => redis::Client::open(info),
-            };
-            made.map_err(|error| StoreError::from_redis(&self.shown, &error))
-        };
-        let first = servers[0].clone();
+        let settings = self.current().await;
+        let certificates = settings.tls.read().await.map_err(fail)?;
+        let client = |info| self.client(&certificates, info);
         let seed = |info: ConnectionInfo| {
             let server = info.addr().clone();
             client(info).map(|client| Seed { server, client })
         };
-        let found = match &route {
+        let first = settings.servers[0].clone();
+        let found = match &settings.route {
             Route::Direct => return client(first),
-            Route::Sentinels { master, user, password } => {
-                let mut login = RedisConnectionInfo::default();
-                if let Some(user) = user {
-                    login = login.set_username(user);
-                }
-                if let Some(password) = password {
-                    login = login.set_password(password);
-                }
-                let seeds =
-                    servers.into_iter().map(|info| seed(info.set_redis_settings(login.clone())));
+            Route::Sentinels { master, .. } => {
+                let seeds = settings.sentinels().into_iter().map(seed);
                 primary_search::ask_sentinels(seeds.collect::<Result<_, _>>()?, master).await
             }
             Route::Cluster => {
-                let mut servers = servers;
+                let mut servers = settings.servers.clone();
                 for node in &*self.known_nodes.lock().unwrap_or_else(PoisonError::into_inner) {
                     if servers.iter().all(|info| info.addr() != node) {
                         servers.push(first.clone().set_addr(node.clone()));
@@ -214,6 +204,34 @@ impl Address {
             *self.known_nodes.lock().unwrap_or_else(PoisonError::into_inner) = found.others;
         }
         client(first.set_addr(found.server))
+    }
+
+    /// Waits until a Sentinel announces another primary. Returns at once if no Sentinel can be heard, or
+    /// if the address has none.
+    pub(crate) async fn hear_switch(&self) {
+        let settings = self.current().await;
+        let Route::Sentinels { master, .. } = &settings.route else { return };
+        let Ok(certificates) = settings.tls.read().await else { return };
+        let seed = |info: ConnectionInfo| {
+            let server = info.addr().clone();
+            self.client(&certificates, info).ok().map(|client| Seed { server, client })
+        };
+        let seeds = settings.sentinels().into_iter().filter_map(seed).collect();
+        primary_search::hear_switch(seeds, master).await;
+    }
+
+    /// Creates a client for the server `info`. Without `certificates` the library finds those of this
+    /// host.
+    fn client(
+        &self,
+        certificates: &Option<redis::TlsCertificates>,
+        info: ConnectionInfo,
+    ) -> Result<redis::Client, StoreError> {
+        let made = match certificates {
+            Some(certificates) => redis::Client::build_with_tls(info, certificates.clone()),
+            None => redis::Client::open(info),
+        };
+        made.map_err(|error| StoreError::from_redis(&self.shown, &error))
     }
 
     /// Returns the settings with the users and passwords that the URL has now. If the URL cannot be
@@ -266,6 +284,21 @@ impl Settings {
         let tls =
             TlsFiles { authority: path("ca_file"), own: path("cert_file").zip(path("key_file")) };
         Ok(Self { servers, route, tls, replicas: redis_url_text::replicas_of(url)? })
+    }
+
+    /// Returns the settings for connections to the servers as Sentinels, whose user is another.
+    fn sentinels(&self) -> Vec<ConnectionInfo> {
+        let mut login = RedisConnectionInfo::default();
+        if let Route::Sentinels { user, password, .. } = &self.route {
+            if let Some(user) = user {
+                login = login.set_username(user);
+            }
+            if let Some(password) = password {
+                login = login.set_password(password);
+            }
+        }
+        let servers = self.servers.iter().cloned();
+        servers.map(|info| info.set_redis_settings(login.clone())).collect()
     }
 
     /// Returns true if both settings lead to the same data.

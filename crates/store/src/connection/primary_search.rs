@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use redis::ConnectionAddr;
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinSet;
@@ -72,6 +73,30 @@ pub(super) async fn ask_sentinels(seeds: Vec<Seed>, master: &str) -> Result<Prim
     latest(asked)
         .await
         .map_err(|why| format!("none of {count} Sentinels gives the primary {master:?}: {why}"))
+}
+
+/// Waits until a Sentinel announces another server for `master`. Returns at once if no Sentinel can be
+/// heard, and when the connection to the Sentinel ends.
+pub(super) async fn hear_switch(seeds: Vec<Seed>, master: &str) {
+    for seed in seeds {
+        let subscribing = async {
+            let mut connection = seed.client.get_async_pubsub().await?;
+            connection.subscribe("+switch-master").await?;
+            Ok::<_, redis::RedisError>(connection)
+        };
+        let Ok(Ok(connection)) = tokio::time::timeout(ANSWER_LIMIT, subscribing).await else {
+            continue;
+        };
+        let mut messages = connection.into_on_message();
+        while let Some(message) = messages.next().await {
+            // The message is the name, then the former and the new address.
+            let text = message.get_payload::<String>().unwrap_or_default();
+            if text.split(' ').next() == Some(master) {
+                return;
+            }
+        }
+        return;
+    }
 }
 
 /// Asks nodes of a cluster which server has the keys of `slot`. The error is the reason why no node

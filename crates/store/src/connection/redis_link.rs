@@ -5,8 +5,8 @@
 //! ran later). A caller that repeats a call therefore passes the same token.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
@@ -42,6 +42,9 @@ const OPEN_LIMIT: Duration = CONNECT_LIMIT.saturating_add(ANSWER_LIMIT);
 const REST: u32 = 4;
 /// The time between two searches for the primary while a connection is in use.
 const SEARCH_EVERY: Duration = Duration::from_secs(10);
+/// The pause before a link listens to a Sentinel, at first and after each message. A short command
+/// needs no news.
+const HEAR_AGAIN: Duration = Duration::from_secs(1);
 /// The number of times one call may load scripts that the server does not know.
 const LOADS: usize = 3;
 /// The number of unanswered calls in a row after which the connection counts as dead. A single
@@ -90,6 +93,8 @@ struct Shared {
     trusted: Mutex<Option<String>>,
     /// The time at which the Sentinels or the cluster were last asked for the primary.
     searched: Mutex<Instant>,
+    /// True if a task listens to the Sentinels.
+    hears_sentinels: AtomicBool,
     /// The durations of calls, shared with all links that were made from this link.
     script_times: Arc<ScriptTimes>,
 }
@@ -177,6 +182,7 @@ impl RedisLink {
             answer_limit,
             trusted: Mutex::default(),
             searched: Mutex::new(Instant::now()),
+            hears_sentinels: AtomicBool::new(false),
             script_times,
         };
         Ok(Self { shared: Arc::new(shared), rest: 0 })
@@ -200,12 +206,24 @@ impl RedisLink {
         }
         *searched = Instant::now();
         let (link, open) = (self.clone(), open.clone());
-        tokio::spawn(async move {
-            let found = link.client().await;
-            if found.is_ok_and(|client| *client.get_connection_info().addr() != open.server) {
-                link.let_go(&open);
-            }
-        });
+        tokio::spawn(async move { link.leave_former_primary(&open).await });
+    }
+
+    /// Searches for the primary, and gives up `open` if that is another server.
+    async fn leave_former_primary(&self, open: &OpenConnection) {
+        let found = self.client().await;
+        if found.is_ok_and(|client| *client.get_connection_info().addr() != open.server) {
+            self.let_go(open);
+        }
+    }
+
+    /// Starts a task that listens to a Sentinel for as long as the link is used, and searches for the
+    /// primary when the Sentinel announces another.
+    fn hear_sentinels(&self) {
+        let is_first = !self.shared.hears_sentinels.swap(true, Ordering::Relaxed);
+        if is_first && self.shared.address.has_sentinels() {
+            tokio::spawn(hear_sentinels(Arc::downgrade(&self.shared)));
+        }
     }
 
     /// Returns the number of connections that the link has made so far.
@@ -315,6 +333,7 @@ impl RedisLink {
         let server = client.get_connection_info().addr().clone();
         let made = OpenConnection { connection, findings, number: fastrand::u64(..), server };
         *self.slot() = Some(made.clone());
+        self.hear_sentinels();
         Ok(made)
     }
 
@@ -520,6 +539,28 @@ impl RedisLink {
             }),
         };
         Ok(invocations.iter().zip(answers).map(reply).collect())
+    }
+}
+
+/// Searches for the primary of a link each time a Sentinel announces another. Ends with the link.
+async fn hear_sentinels(shared: Weak<Shared>) {
+    loop {
+        tokio::time::sleep(HEAR_AGAIN).await;
+        let Some(address) = shared.upgrade().map(|shared| shared.address.clone()) else { return };
+        let heard = address.hear_switch();
+        tokio::pin!(heard);
+        // The link may end meanwhile.
+        while tokio::time::timeout(SEARCH_EVERY, &mut heard).await.is_err() {
+            if shared.strong_count() == 0 {
+                return;
+            }
+        }
+        let Some(shared) = shared.upgrade() else { return };
+        let link = RedisLink { shared, rest: 0 };
+        let open = link.slot().clone();
+        if let Some(open) = open {
+            link.leave_former_primary(&open).await;
+        }
     }
 }
 
