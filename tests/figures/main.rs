@@ -1,6 +1,7 @@
 //! The figures of this machine, printed: lateness, adding, an idle node, a burst, how long a killed node's run waits, what
 //! history and its trimming cost, what each kind of job and a claim cost Redis, how runs that wait at a gate hold up others, how long an explanation
-//! takes over a long history, next occurrences a second, the HTTP API beside a million jobs, runs of workers, and the slowest texts of each parser.
+//! takes over a long history, next occurrences a second, the HTTP API beside a million jobs, runs of workers, what waiting for
+//! replicas costs, and the slowest texts of each parser.
 //! By the name `peers` only: schedd beside its peers.
 //! Run by `script/bench` in the release profile. Nothing here is asserted but that the work was done.
 
@@ -9,6 +10,7 @@
 mod api;
 mod bounds;
 mod claims;
+mod durability;
 mod handlers;
 #[path = "../suite/api/http_probe.rs"]
 #[allow(dead_code, reason = "the suite's client, of which figures need a part")]
@@ -46,7 +48,7 @@ fn main() {
         return peers::peers(rest);
     }
     let asked: Vec<String> = words.into_iter().filter(|word| !word.starts_with('-')).collect();
-    let figures: [(&str, fn()); 15] = [
+    let figures: [(&str, fn()); 16] = [
         ("lateness", lateness),
         ("add", add),
         ("idle", idle),
@@ -61,6 +63,7 @@ fn main() {
         ("api", api::api),
         ("workers", workers::workers),
         ("handlers", handlers::handlers),
+        ("durability", durability::durability),
         ("limits", limits::limits),
     ];
     for (name, figure) in figures {
