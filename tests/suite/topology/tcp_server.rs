@@ -55,8 +55,13 @@ impl TcpServer {
     pub(crate) fn restart_as_replica_of(&mut self, primary: u16) {
         let (port, primary) = (self.port.to_string(), primary.to_string());
         let words = ["--port", &port, "--save", "", "--replicaof", "127.0.0.1", &primary];
-        self.child = spawn(&words.map(str::to_owned), self.dir.path());
+        let words = words.map(str::to_owned);
+        self.child = spawn(&words, self.dir.path());
         until("the replica has the data", LONG, || {
+            // A connection of another process may have the port for a moment.
+            if self.child.try_wait().unwrap().is_some() {
+                self.child = spawn(&words, self.dir.path());
+            }
             let info: String = self.ask(&["INFO", "replication"]).ok()?;
             info.contains("master_link_status:up").then_some(())
         });

@@ -138,6 +138,42 @@ fn the_python_client_of_the_docs_adds_a_job_once() {
     assert_eq!((runs.len(), &runs[0]["payload"]["to"]), (1, &json!("ann@example.org")));
 }
 
+/// Debian's Python, for which `script/setup --tests` installs what builds wheels.
+const PYTHON: &str = "/usr/bin/python3";
+
+#[test]
+fn the_python_client_builds_as_a_wheel_that_works() {
+    let python = |text: &str, words: &[&str], dir: &Path| {
+        let mut command = Command::new(PYTHON);
+        command.args(["-c", text]).args(words).current_dir(dir);
+        let done = command.output().ok()?;
+        let errors = String::from_utf8_lossy(&done.stderr).into_owned();
+        Some((done.status.success(), String::from_utf8(done.stdout).unwrap(), errors))
+    };
+    let dir = tempfile::tempdir().unwrap();
+    if !python("import setuptools, wheel", &[], dir.path()).is_some_and(|(is_there, ..)| is_there) {
+        eprintln!("skipped: {PYTHON} builds no wheels; see script/setup --tests");
+        return;
+    }
+    // The build writes beside the sources.
+    let copied = Command::new("cp")
+        .args(["-r", &format!("{ROOT}/clients/python"), "source"])
+        .current_dir(dir.path())
+        .status();
+    assert!(copied.unwrap().success());
+    let build = "import setuptools.build_meta as build; build.build_wheel('..')";
+    let (is_built, _, errors) = python(build, &[], &dir.path().join("source")).unwrap();
+    assert!(is_built, "{errors}");
+    let wheel = "schedd_client-0.1.0-py3-none-any.whl";
+    let text = "import sys; sys.path.insert(0, sys.argv[1]); import schedd_client as s; \
+        print(s.__file__, s.Worker.__name__, s.Client.__name__)";
+    let (is_imported, said, errors) = python(text, &[wheel], dir.path()).unwrap();
+    assert!(
+        is_imported && said.contains(wheel) && said.contains("Worker Client"),
+        "{said}{errors}"
+    );
+}
+
 #[test]
 fn the_shell_worker_of_the_docs_executes_runs_and_ends_at_term() {
     if !has(&["curl", "jq"]) {
