@@ -114,6 +114,8 @@ impl Way {
             }
             let Ok(server) = UnixStream::connect(target) else { continue };
             client.set_nonblocking(false).unwrap();
+            // A small answer of the replica must not wait for others.
+            client.set_nodelay(true).unwrap();
             self.streams
                 .lock()
                 .unwrap()
