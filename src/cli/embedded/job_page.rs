@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::page_cursor::{read_cursor, write_cursor};
 use super::verb_call::parse_verb;
 use crate::cli::failure::CliFailure;
-use crate::cli::list::{Wanted, belongs};
+use crate::cli::list::Wanted;
 use crate::cli::render::view_jobs;
 use crate::cli::verbs::Verb;
 use schedd_store::{IndexCursor, JobIndex, Store};
@@ -66,7 +66,7 @@ pub(crate) async fn job_page(
     let records: Vec<_> = records
         .into_iter()
         .filter_map(|record| record.ok().flatten())
-        .filter(|record| belongs(index, record))
+        .filter(|record| wanted.takes_record(index, record))
         .collect();
     let views = view_jobs(store, records, &BTreeSet::new()).await?;
     let mut items = Vec::new();

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::list_flags::{ListArgs, ListSource};
 use crate::cli::failure::CliFailure;
+use crate::cli::jobs::instance_names::has_instances;
 use crate::cli::render::{Console, JobState, JobView, running_jobs, view_jobs};
 use schedd_core::domain::name::name_pattern::NamePattern;
 use schedd_core::domain::name::tag_filter::TagFilter;
@@ -67,11 +68,19 @@ impl Wanted {
         }
     }
 
+    /// Returns true if a job of `index` belongs in the list, and its record is one that the filters may
+    /// select. The state of its runs is read only then.
+    pub(crate) fn takes_record(&self, index: JobIndex, record: &JobRecord) -> bool {
+        belongs(index, record)
+            && self.kind.is_none_or(|kind| record.kind == kind)
+            && (has_instances(record)
+                || self.queue.as_ref().is_none_or(|queue| record.lane.queue() == queue))
+    }
+
     /// Returns true if the filters select this job, apart from its name.
     pub(crate) fn takes(&self, view: &JobView) -> bool {
         self.state.is_none_or(|state| view.is_in(state))
             && self.queue.as_ref().is_none_or(|queue| view.lane().queue() == queue)
-            && self.kind.is_none_or(|kind| view.record.kind == kind)
             && (!self.failed || view.has_failed())
             && (self.tags.is_empty() || view.has_tags(&self.tags))
     }
@@ -168,7 +177,9 @@ impl<'s> Pager<'s> {
             for record in self.store.read_jobs(&names).await? {
                 match record {
                     Ok(record) => {
-                        records.extend(record.filter(|record| belongs(self.index, record)));
+                        records.extend(
+                            record.filter(|record| self.wanted.takes_record(self.index, record)),
+                        );
                     }
                     Err(error) => {
                         console.error(&error.to_string());
