@@ -123,13 +123,13 @@ fn marks(
     axis: TimeAxis,
     clock: &PageClock,
 ) -> Vec<GanttMark> {
-    let now = clock.instant();
     struct Stretch<'i> {
         first: &'i GanttItem,
         from: f64,
         to: f64,
         count: usize,
     }
+    let now = clock.instant();
     items.sort_by_key(|item| item.from);
     let mut stretches: Vec<Stretch<'_>> = Vec::new();
     for item in items {

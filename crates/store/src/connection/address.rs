@@ -176,7 +176,7 @@ impl Address {
         let fail = |why: String| StoreError::Unavailable { address: self.shown.clone(), why };
         let settings = self.current().await;
         let certificates = settings.tls.read().await.map_err(fail)?;
-        let client = |info| self.client(&certificates, info);
+        let client = |info| self.client(certificates.as_ref(), info);
         let seed = |info: ConnectionInfo| {
             let server = info.addr().clone();
             client(info).map(|client| Seed { server, client })
@@ -214,7 +214,7 @@ impl Address {
         let Ok(certificates) = settings.tls.read().await else { return };
         let seed = |info: ConnectionInfo| {
             let server = info.addr().clone();
-            self.client(&certificates, info).ok().map(|client| Seed { server, client })
+            self.client(certificates.as_ref(), info).ok().map(|client| Seed { server, client })
         };
         let seeds = settings.sentinels().into_iter().filter_map(seed).collect();
         primary_search::hear_switch(seeds, master).await;
@@ -224,7 +224,7 @@ impl Address {
     /// host.
     fn client(
         &self,
-        certificates: &Option<redis::TlsCertificates>,
+        certificates: Option<&redis::TlsCertificates>,
         info: ConnectionInfo,
     ) -> Result<redis::Client, StoreError> {
         let made = match certificates {

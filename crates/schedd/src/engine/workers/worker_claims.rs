@@ -341,7 +341,7 @@ async fn claim(
         let once_only = |definition: &Definition| definition.spec.delivery == Delivery::AtMostOnce;
         let marked: Vec<&Claim> =
             taken.iter().filter(|(job, _)| once_only(job)).map(|(_, claim)| claim).collect();
-        let on_replicas = start_mark::await_replicas(&claims.node, &marked).await;
+        let on_replicas = Box::pin(start_mark::await_replicas(&claims.node, &marked)).await;
         for (definition, claim) in taken {
             if let Err(error) = &on_replicas
                 && once_only(&definition)
@@ -350,7 +350,7 @@ async fn claim(
                     .node
                     .outage_log
                     .failed(error, "workers get no runs with at-most-once delivery");
-                give_back(claims, &claim).await;
+                Box::pin(give_back(claims, &claim)).await;
                 continue;
             }
             let run = claims.handed_run(&definition, &claim, &ask.id, ask.lease);
