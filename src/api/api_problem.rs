@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 use crate::cli::embedded::CliFailure;
 use schedd_core::config::Problem;
 
+/// The code of the problem of a change that was made, and that too few replicas of Redis have.
+const NOT_REPLICATED: &str = "not_replicated";
+
 /// The reason why a request was not carried out.
 #[derive(Debug, Clone)]
 pub(super) struct ApiProblem {
@@ -114,6 +117,11 @@ impl ApiProblem {
         Self { retry_after: Some(seconds), ..Self::new(status, "busy", detail) }
     }
 
+    /// Returns true if the change was made, and too few replicas of Redis have it.
+    pub(super) fn is_about_replicas(&self) -> bool {
+        self.code == NOT_REPLICATED
+    }
+
     /// Returns true if the same request may succeed later.
     pub(super) fn is_for_later(&self) -> bool {
         self.retry_after.is_some()
@@ -140,7 +148,7 @@ impl ApiProblem {
                 return Self { code: "redis_unreachable", ..Self::busy(text, 1) };
             }
             Some("not_replicated") => {
-                return Self { code: "not_replicated", ..Self::busy(text, 1) };
+                return Self { code: NOT_REPLICATED, ..Self::busy(text, 1) };
             }
             _ => (StatusCode::INTERNAL_SERVER_ERROR, "failed"),
         };

@@ -19,6 +19,7 @@
 //! | `metronome`, `soak` | the slowness of this host itself, and the resources of nodes in a long steady run |
 //! | `evidence`, `checker/` | all that is known, and its judgement without I/O, which tests itself at each start |
 //! | `trial`, `report` | one seed from its plan to its findings, and the output |
+//! | `topology/` | failovers by Sentinels and in a cluster, with a judgement of their own |
 //! | `redis_clock` | steps of Redis' own clock, with a judgement of their own |
 //! | `mutants`, `play` | daemons that break a rule, and the scene that makes each visible |
 
@@ -37,6 +38,7 @@ mod stage;
 #[allow(dead_code, reason = "the tests' support, of which this needs a part")]
 #[path = "../suite/support/mod.rs"]
 mod support;
+mod topology;
 mod worker;
 pub(crate) mod world;
 
@@ -89,6 +91,9 @@ struct Args {
     /// Only step Redis' own clock, for --seconds
     #[arg(long, conflicts_with_all = ["soak", "mutants", "mutant", "faults", "jobs", "nodes"])]
     redis_clock: bool,
+    /// Only let the primary of Redis fail, for --seconds, and others take over
+    #[arg(long, value_enum, conflicts_with_all = ["soak", "mutants", "mutant", "faults", "jobs", "nodes", "redis_clock"])]
+    topology: Option<topology::failing_redis::Topology>,
     /// Run only the checker's tests of itself
     #[arg(long)]
     self_test: bool,
@@ -123,6 +128,10 @@ fn main() -> ExitCode {
     if args.redis_clock {
         let length = Duration::from_secs(args.seconds).saturating_sub(world::plan::RESTORING);
         return end(proof::redis_clock::run(seed, length, interrupted), &format!("seed={seed}"));
+    }
+    if let Some(topology) = args.topology {
+        let length = Duration::from_secs(args.seconds);
+        return topology::trial_of_failovers::run(topology, seed, length, &interrupted);
     }
     let Args { faults, mut jobs, .. } = args;
     if args.chain.is_some() {

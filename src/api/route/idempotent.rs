@@ -126,9 +126,12 @@ pub(super) async fn once(
     if let Some(earlier) = earlier {
         return repeat(&earlier, &request);
     }
-    let response = marked(store, &id, &mark, work).await.unwrap_or_else(ApiProblem::into_response);
+    let done = marked(store, &id, &mark, work).await;
+    // A change that too few replicas have was made, and a repeated request must not make another.
+    let is_made = done.as_ref().is_err_and(ApiProblem::is_about_replicas);
+    let response = done.unwrap_or_else(ApiProblem::into_response);
     let status = response.status();
-    if status.is_server_error() {
+    if status.is_server_error() && !is_made {
         // The mark ends by itself if Redis is out of reach.
         let _ = store.replace_mark(&id, &mark, MarkSuccessor::Nothing).await;
         return Ok(response);

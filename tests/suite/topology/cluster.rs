@@ -1,73 +1,10 @@
 //! Nodes on a real Redis Cluster follow the primary of their namespace, through a failover on demand
 //! and a crash. No run is lost.
 
-use std::process::Command;
-
+use super::cluster_nodes::Cluster;
 use super::failover_scene::FailoverScene;
-use super::tcp_server::TcpServer;
 use crate::support::ctl::Schedctl;
 use crate::support::wait::{LONG, until};
-
-/// Three primaries with a replica each.
-struct Cluster {
-    nodes: Vec<TcpServer>,
-}
-
-impl Cluster {
-    fn start() -> Self {
-        let start =
-            |_| TcpServer::of_data(&["--cluster-enabled", "yes", "--cluster-node-timeout", "1500"]);
-        let nodes: Vec<TcpServer> = (0..6).map(start).collect();
-        let hosts = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port));
-        let made = Command::new("redis-cli")
-            .args(["--cluster", "create"])
-            .args(hosts)
-            .args(["--cluster-replicas", "1", "--cluster-yes"])
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "{made:?}");
-        let cluster = Self { nodes };
-        until("all nodes know the cluster and follow", LONG, || {
-            let is_well = |node: &TcpServer| {
-                let info: String = node.ask(&["CLUSTER", "INFO"]).ok()?;
-                let table: String = node.ask(&["CLUSTER", "NODES"]).ok()?;
-                let replication: String = node.ask(&["INFO", "replication"]).ok()?;
-                let follows = !replication.contains("role:slave")
-                    || replication.contains("master_link_status:up");
-                let replicas = table.lines().filter(|line| line.contains("slave")).count();
-                (info.contains("cluster_state:ok") && replicas == 3 && follows).then_some(())
-            };
-            cluster.nodes.iter().all(|node| is_well(node).is_some()).then_some(())
-        });
-        cluster
-    }
-
-    fn section(&self) -> String {
-        // The nodes learn the others.
-        format!("cluster = [\"127.0.0.1:{}\"]\n", self.nodes[0].port)
-    }
-
-    /// Returns the primary of the namespace and its replica.
-    fn owner(&self) -> (usize, usize) {
-        until("the namespace has a primary with a replica", LONG, || {
-            let has_data = |node: &&TcpServer| {
-                let info: Option<String> = node.ask(&["INFO", "replication"]).ok();
-                info.is_some_and(|info| info.contains("role:master"))
-                    && node.ask::<Option<String>>(&["GET", "{schedd}:epoch"]).is_ok()
-            };
-            let owner = self.nodes.iter().position(|node| has_data(&node))?;
-            let follows = format!("master_port:{}", self.nodes[owner].port);
-            let is_replica = |node: &&TcpServer| {
-                let info: Option<String> = node.ask(&["INFO", "replication"]).ok();
-                info.is_some_and(|info| {
-                    info.contains(&follows) && info.contains("master_link_status:up")
-                })
-            };
-            let replica = self.nodes.iter().position(|node| is_replica(&node))?;
-            Some((owner, replica))
-        })
-    }
-}
 
 #[test]
 fn the_primary_of_the_namespace_is_followed_through_two_failovers() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::sentinels::Watched;
+use super::watched::Watched;
 
 use crate::api::{ApiScene, DEFINING};
 use crate::support::ctl::Schedctl;
@@ -33,7 +33,7 @@ fn an_acknowledged_add_is_on_the_replica_and_another_ends_with_75() {
     let redis = TestRedis::start();
     let ctl = Schedctl::alone().env("SCHEDD_REDIS_URL", &replicated(&redis));
     let add = |name: &str| ctl.run(&["add", "--name", name, "--in", "1h", "--shell", "true"]);
-    add("alone").refused(75, &["0 of 1 replicas", "has taken the change"]);
+    add("alone").refused(75, &["0 of 1 replicas", "a failover may lose it"]);
     let replica = Replica::of(&redis);
     for number in 0..5 {
         let name = format!("kept{number}");
@@ -54,9 +54,15 @@ fn an_acknowledged_add_is_on_the_replica_and_another_ends_with_75() {
         ctl.run(&["show", name]).good();
         assert_eq!(has(&replica.redis, &format!("job:{name}")), name == "alone", "{name}");
     }
+    let if_absent = ["add", "--name", "cut", "--in", "1h", "--shell", "true", "--if-absent"];
+    ctl.run(&if_absent).refused(75, &["0 of 1 replicas"]);
     replica.mend();
-    until("an add is acknowledged again", LONG, || (add("again").code == 0).then_some(()));
-    assert!(has(&replica.redis, "job:again") && has(&replica.redis, "job:cut"));
+    let mut number = 0;
+    until("an add is acknowledged again", LONG, || {
+        number += 1;
+        (add(&format!("again{number}")).code == 0).then_some(())
+    });
+    assert!(has(&replica.redis, &format!("job:again{number}")) && has(&replica.redis, "job:cut"));
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! Redis beyond one plain server: Sentinels, a cluster, and connections by TLS.
 
 mod cluster;
+mod cluster_nodes;
 mod durability;
 mod encrypted;
 mod failover_scene;
 mod least_rights;
 mod sentinels;
 mod tcp_server;
+mod watched;

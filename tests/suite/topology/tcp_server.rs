@@ -13,6 +13,8 @@ use crate::support::wait::{LONG, until};
 pub(crate) struct TcpServer {
     pub(crate) port: u16,
     child: Child,
+    /// The arguments of the first start.
+    arguments: Vec<String>,
     dir: TempDir,
 }
 
@@ -24,8 +26,9 @@ impl TcpServer {
         for _ in 0..5 {
             let dir = tempfile::Builder::new().prefix("schedd-test-").tempdir_in("/tmp").unwrap();
             let ports = spare_ports();
-            let child = spawn(&arguments(ports, dir.path()), dir.path());
-            let mut server = Self { port: ports[0], child, dir };
+            let arguments = arguments(ports, dir.path());
+            let child = spawn(&arguments, dir.path());
+            let mut server = Self { port: ports[0], child, arguments, dir };
             let is_up = until("the server listens or ends", LONG, || {
                 if server.child.try_wait().unwrap().is_some() {
                     return Some(false);
@@ -55,12 +58,17 @@ impl TcpServer {
     pub(crate) fn restart_as_replica_of(&mut self, primary: u16) {
         let (port, primary) = (self.port.to_string(), primary.to_string());
         let words = ["--port", &port, "--save", "", "--replicaof", "127.0.0.1", &primary];
-        let words = words.map(str::to_owned);
-        self.child = spawn(&words, self.dir.path());
+        self.arguments = words.map(str::to_owned).to_vec();
+        self.restart();
+    }
+
+    /// Starts the killed server again, and waits until it has the data of its primary.
+    pub(crate) fn restart(&mut self) {
+        self.child = spawn(&self.arguments, self.dir.path());
         until("the replica has the data", LONG, || {
             // A connection of another process may have the port for a moment.
             if self.child.try_wait().unwrap().is_some() {
-                self.child = spawn(&words, self.dir.path());
+                self.child = spawn(&self.arguments, self.dir.path());
             }
             let info: String = self.ask(&["INFO", "replication"]).ok()?;
             info.contains("master_link_status:up").then_some(())

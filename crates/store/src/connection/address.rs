@@ -206,18 +206,18 @@ impl Address {
         client(first.set_addr(found.server))
     }
 
-    /// Waits until a Sentinel announces another primary. Returns at once if no Sentinel can be heard, or
-    /// if the address has none.
-    pub(crate) async fn hear_switch(&self) {
+    /// Waits until a Sentinel announces another primary. Returns false at once if no Sentinel can be
+    /// heard, or if the address has none.
+    pub(crate) async fn hear_switch(&self) -> bool {
         let settings = self.current().await;
-        let Route::Sentinels { master, .. } = &settings.route else { return };
-        let Ok(certificates) = settings.tls.read().await else { return };
+        let Route::Sentinels { master, .. } = &settings.route else { return false };
+        let Ok(certificates) = settings.tls.read().await else { return false };
         let seed = |info: ConnectionInfo| {
             let server = info.addr().clone();
             self.client(certificates.as_ref(), info).ok().map(|client| Seed { server, client })
         };
         let seeds = settings.sentinels().into_iter().filter_map(seed).collect();
-        primary_search::hear_switch(seeds, master).await;
+        primary_search::hear_switch(seeds, master).await
     }
 
     /// Creates a client for the server `info`. Without `certificates` the library finds those of this

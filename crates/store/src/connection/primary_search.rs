@@ -75,9 +75,9 @@ pub(super) async fn ask_sentinels(seeds: Vec<Seed>, master: &str) -> Result<Prim
         .map_err(|why| format!("none of {count} Sentinels gives the primary {master:?}: {why}"))
 }
 
-/// Waits until a Sentinel announces another server for `master`. Returns at once if no Sentinel can be
-/// heard, and when the connection to the Sentinel ends.
-pub(super) async fn hear_switch(seeds: Vec<Seed>, master: &str) {
+/// Waits until a Sentinel announces another server for `master`, or the connection to the Sentinel ends.
+/// Returns false at once if no Sentinel can be heard.
+pub(super) async fn hear_switch(seeds: Vec<Seed>, master: &str) -> bool {
     for seed in seeds {
         let subscribing = async {
             let mut connection = seed.client.get_async_pubsub().await?;
@@ -92,11 +92,12 @@ pub(super) async fn hear_switch(seeds: Vec<Seed>, master: &str) {
             // The message is the name, then the former and the new address.
             let text = message.get_payload::<String>().unwrap_or_default();
             if text.split(' ').next() == Some(master) {
-                return;
+                break;
             }
         }
-        return;
+        return true;
     }
+    false
 }
 
 /// Asks nodes of a cluster which server has the keys of `slot`. The error is the reason why no node

@@ -125,7 +125,9 @@ impl OpenConnection {
     /// time between them: its replication id changes when it becomes one.
     pub(crate) fn is_same_server(&self, other: &Self) -> bool {
         self.number == other.number
-            || self.server == other.server && self.identity() == other.identity()
+            || !self.identity().is_empty()
+                && self.server == other.server
+                && self.identity() == other.identity()
     }
 }
 
@@ -544,16 +546,23 @@ impl RedisLink {
 
 /// Searches for the primary of a link each time a Sentinel announces another. Ends with the link.
 async fn hear_sentinels(shared: Weak<Shared>) {
+    let mut pause = HEAR_AGAIN;
     loop {
-        tokio::time::sleep(HEAR_AGAIN).await;
+        tokio::time::sleep(pause).await;
         let Some(address) = shared.upgrade().map(|shared| shared.address.clone()) else { return };
         let heard = address.hear_switch();
         tokio::pin!(heard);
         // The link may end meanwhile.
-        while tokio::time::timeout(SEARCH_EVERY, &mut heard).await.is_err() {
-            if shared.strong_count() == 0 {
-                return;
+        let is_heard = loop {
+            match tokio::time::timeout(SEARCH_EVERY, &mut heard).await {
+                Ok(is_heard) => break is_heard,
+                Err(_) if shared.strong_count() == 0 => return,
+                Err(_) => {}
             }
+        };
+        pause = if is_heard { HEAR_AGAIN } else { SEARCH_EVERY };
+        if !is_heard {
+            continue;
         }
         let Some(shared) = shared.upgrade() else { return };
         let link = RedisLink { shared, rest: 0 };

@@ -1,16 +1,17 @@
 //! Waits until replicas have the changes that were made before.
 //!
 //! `WAIT` counts the replicas that have the last change of its own connection. So each wait first
-//! writes a key of its own, on a connection of its own: `WAIT` blocks its connection.
+//! writes a key of its own, on a connection of its own: `WAIT` blocks its connection. A Redis without
+//! memory for the key still sends a message to its replicas, but not in a cluster.
 //!
 //! Invariant: a wait counts only if the server that waits is the server that took the changes. After
 //! a failover the new server may lack them.
 
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use redis::Value;
+use redis::{RedisError, Value};
 use tokio::sync::oneshot;
 
 use super::redis_link::{OpenConnection, RedisLink};
@@ -64,6 +65,7 @@ impl ReplicaWait {
     }
 
     async fn serve(self: Arc<Self>) {
+        let _guard = SendingGuard(&self);
         while let Some(callers) = self.next_callers() {
             let waited = self.wait_once(&callers).await;
             for caller in callers {
@@ -93,13 +95,21 @@ impl ReplicaWait {
             self.link.let_go(&open);
             open = self.link.open().await?;
         }
-        let mut pipeline = redis::pipe();
-        pipeline.cmd("SET").arg(&self.mark).arg("");
-        let limit = u64::try_from(LIMIT.as_millis()).unwrap_or(u64::MAX);
-        pipeline.cmd("WAIT").arg(self.wanted).arg(limit);
-        let answers = self.link.ask_on(open.clone(), &mut pipeline).await?;
-        let answers: Result<Vec<Value>, _> = answers.into_iter().collect();
-        match answers.map_err(|error| StoreError::from_redis(self.link.address(), &error))?.pop() {
+        let asked = Instant::now();
+        let mut answers = self.ask(&open).await;
+        // Redis closes a connection that was idle for long.
+        if answers.is_err() && asked.elapsed() < LIMIT {
+            open = self.link.open().await?;
+            answers = self.ask(&open).await;
+        }
+        let from_redis = |error| StoreError::from_redis(self.link.address(), &error);
+        let mut answers = answers?.into_iter();
+        if let Some(Err(error)) = answers.next()
+            && (error.code() != Some("OOM") || self.link.is_in_cluster())
+        {
+            return Err(from_redis(error));
+        }
+        match answers.nth(1).transpose().map_err(from_redis)? {
             Some(Value::Int(found)) if found >= i64::from(self.wanted) => Ok(open),
             Some(Value::Int(found)) => Err(self.fault(&format!(
                 "{found} of {} replicas have the change after {} ms",
@@ -110,7 +120,32 @@ impl ReplicaWait {
         }
     }
 
+    async fn ask(
+        &self,
+        open: &OpenConnection,
+    ) -> Result<Vec<Result<Value, RedisError>>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("SET").arg(&self.mark).arg("");
+        pipeline.cmd("PUBLISH").arg(&self.mark).arg("");
+        let limit = u64::try_from(LIMIT.as_millis()).unwrap_or(u64::MAX);
+        pipeline.cmd("WAIT").arg(self.wanted).arg(limit);
+        self.link.ask_on(open.clone(), &mut pipeline).await
+    }
+
     fn fault(&self, why: &str) -> StoreError {
         StoreError::NotReplicated { address: self.link.address().to_owned(), why: why.to_owned() }
+    }
+}
+
+/// The end of the task that waits, also if its runtime ends: callers get an error, and the next caller
+/// starts another task.
+struct SendingGuard<'w>(&'w ReplicaWait);
+
+impl Drop for SendingGuard<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.is_sending {
+            *waiting = WaitingCallers::default();
+        }
     }
 }

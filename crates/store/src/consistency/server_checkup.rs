@@ -295,7 +295,7 @@ fn judge_replicas(connected: u64, min_replicas: Option<&str>, durability: u8) ->
         (_, 1..) => check(
             CheckLevel::Ok,
             format!(
-                "{connected_words}; what schedd acknowledges is on {durability} of them, by durability = \"replicated\""
+                "{connected_words}; added jobs and starts of at-most-once runs are on {durability} of them, by durability = \"replicated\""
             ),
         ),
         (0, _) => check(

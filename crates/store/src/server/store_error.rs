@@ -43,7 +43,7 @@ pub enum StoreError {
     },
     /// Too few replicas have a change. The change is written, and a failover may lose it.
     #[error(
-        "Redis at {address} has taken the change, but a failover may lose it: {why}; durability = \"replicated\" demands more"
+        "Redis at {address} has the data, but a failover may lose it: {why}; durability = \"replicated\" demands more"
     )]
     NotReplicated {
         /// The address of Redis.

@@ -59,7 +59,7 @@ pub fn parameter(url: &str, name: &str) -> Option<String> {
 
 /// The most replicas that a change can wait for.
 pub(crate) const MOST_REPLICAS: u8 = 9;
-/// The parameter `durability` of an address, by which changes wait for replicas.
+/// The value of the parameter `durability` by which changes wait for replicas.
 pub(crate) const REPLICATED: &str = "replicated";
 
 /// Returns the number of replicas that acknowledged changes wait for by the parameters `durability`

@@ -103,9 +103,6 @@ impl ClaimedAttempt {
         }
         let started = std::time::Instant::now();
         let claimed_in = runner.loss_watch.epoch();
-        if definition.spec.delivery == Delivery::AtMostOnce {
-            runner.loss_watch.journal().mark_start(start_mark::line_of(claim)).await;
-        }
         let (course, output) = self.follow(control).await;
         let stop_cause = handle.stop_cause();
         let Some(decision) = verdict::verdict_of(
@@ -187,11 +184,13 @@ impl ClaimedAttempt {
     /// work is done. Returns the result and the output, if any.
     async fn follow(&self, control: Control) -> (Course, Option<OutputBuffer>) {
         let Self { runner, definition, claim, lease, .. } = self;
-        if definition.spec.delivery == Delivery::AtMostOnce
-            && let Err(error) = start_mark::await_replicas(&runner.node, &[claim]).await
-        {
-            runner.node.outage_log.failed(&error, "runs with at-most-once delivery do not start");
-            return (Course::CutShort(AttemptOutcome::bare(Ending::NotStarted)), None);
+        if definition.spec.delivery == Delivery::AtMostOnce {
+            if let Err(error) = start_mark::await_replicas(&runner.node, &[claim]).await {
+                let what = "runs with at-most-once delivery do not start";
+                runner.node.outage_log.failed(&error, what);
+                return (Course::CutShort(AttemptOutcome::bare(Ending::NotStarted)), None);
+            }
+            runner.loss_watch.journal().mark_start(start_mark::line_of(claim)).await;
         }
         let mut attempt = attempt_of(runner, definition, claim);
         if claim.run.job().is_hidden()
@@ -267,6 +266,8 @@ impl ClaimedAttempt {
         };
         let mut written = none_written(claim);
         let mut is_noted = false;
+        let mut first_reply = None;
+        let repeat_until = BootInstant::now().saturating_add(runner.node.settings.lease * 2);
         loop {
             let kept = match output {
                 Some(output) => write_output(runner, claim, output, &mut written).await,
@@ -296,11 +297,21 @@ impl ClaimedAttempt {
                 }
             };
             let error = match recorded {
-                Ok((reply, Ok(()))) => return reply,
+                Ok((reply, Ok(()))) => return first_reply.unwrap_or(reply),
                 Ok((reply, Err(error))) => {
+                    let is_over = reply == FinishReply::Lost || BootInstant::now() > repeat_until;
+                    let reply = first_reply.unwrap_or(reply);
+                    if is_over || !matches!(decision.verdict, Verdict::Final(_)) {
+                        return reply;
+                    }
+                    // A failover that loses the end keeps the lease for its time. Until then, the same
+                    // end is recorded again.
+                    first_reply = Some(reply);
                     keep();
+                    handle.free_slot();
                     runner.node.outage_log.failed(&error, "a failover may lose the ends of runs");
-                    return reply;
+                    tokio::time::sleep(RECORD_AGAIN).await;
+                    continue;
                 }
                 Err(error) => error,
             };

@@ -236,7 +236,7 @@ async fn list_jobs(store: &Store) -> Result<Vec<JobName>, StoreError> {
 
 /// Applies several requests as [`planting::apply`] does, and gives each changed job with
 /// `on = "each-node"` its instances. The due time of such a job is that of its first instance.
-/// A change that is not of a file fails if too few replicas have it, though it was made.
+/// A request that is not of a file fails if too few replicas have the job, though it may be there.
 pub async fn apply(
     store: &Store,
     host_zone: &Zone,
@@ -249,7 +249,8 @@ pub async fn apply(
     let (mut answers, on_replicas) = store.replicated(applying).await?;
     if let Err(error) = on_replicas {
         for answer in &mut answers {
-            if let Ok(Applied::Created(_) | Applied::Updated(_) | Applied::Moved(..)) = answer {
+            // What was there before may lack replicas too.
+            if answer.is_ok() {
                 *answer = Err(error.clone().into());
             }
         }

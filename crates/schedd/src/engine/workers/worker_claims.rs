@@ -34,6 +34,8 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 const MOST_READ: usize = 500;
 /// The most times that one round decides about the same run.
 const DECISIONS: usize = 5;
+/// The time for which no at-most-once run is claimed after replicas lacked the mark of such a run.
+const UNMARKED: Duration = Duration::from_secs(5);
 /// The maximum size of all payloads of an answer, in bytes.
 const MOST_PAYLOAD_BYTES: usize = 4 * 1024 * 1024;
 
@@ -44,6 +46,8 @@ pub(crate) struct WorkerClaims {
     loss_watch: Arc<LossWatch>,
     pub(super) waiting: Arc<WaitingAsks>,
     claimer: tokio::sync::Mutex<Claimer>,
+    /// Until when no at-most-once run is claimed, because replicas lacked the mark of the last.
+    unmarked_until: Mutex<Option<BootInstant>>,
 }
 
 /// The state of the loop between its rounds.
@@ -97,7 +101,8 @@ impl WorkerClaims {
         claimer: Claimer,
     ) -> Self {
         let claimer = tokio::sync::Mutex::new(claimer);
-        Self { node, slots, loss_watch, waiting: Arc::default(), claimer }
+        let unmarked_until = Mutex::default();
+        Self { node, slots, loss_watch, waiting: Arc::default(), claimer, unmarked_until }
     }
 
     /// Returns the runs of `claims` for the worker whose question has this id.
@@ -114,6 +119,19 @@ impl WorkerClaims {
             Some(self.handed_run(definition, claim, id, lease))
         };
         Ok(claims.iter().zip(&definitions).filter_map(run).collect())
+    }
+
+    /// Returns true while no at-most-once run is claimed.
+    fn pauses_at_most_once(&self) -> bool {
+        let until = *self.unmarked_until.lock().unwrap_or_else(PoisonError::into_inner);
+        until.is_some_and(|until| BootInstant::now() < until)
+    }
+
+    /// Claims no at-most-once run for a moment. Each try waits for replicas, and all workers wait for it.
+    fn refuse_at_most_once(&self, error: &StoreError) {
+        self.node.outage_log.failed(error, "workers get no runs with at-most-once delivery");
+        *self.unmarked_until.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(BootInstant::now().saturating_add(UNMARKED));
     }
 
     fn handed_run(
@@ -322,6 +340,10 @@ async fn claim(
     {
         return Err(error);
     }
+    if claims.pauses_at_most_once() {
+        let definitions = claimer.definitions();
+        runs.retain(|due| !definitions.get(due.run.job()).is_some_and(|job| starts_once(&job)));
+    }
     let got = Arc::new(ClaimedRuns::default());
     claimer.claim_for(ClaimParty {
         claimant: Claimant {
@@ -338,19 +360,15 @@ async fn claim(
         let mut report = ClaimReport::default();
         let outcome = claimer.claim(batch, now, hints, &mut report).await;
         let taken = got.take();
-        let once_only = |definition: &Definition| definition.spec.delivery == Delivery::AtMostOnce;
         let marked: Vec<&Claim> =
-            taken.iter().filter(|(job, _)| once_only(job)).map(|(_, claim)| claim).collect();
+            taken.iter().filter(|(job, _)| starts_once(job)).map(|(_, claim)| claim).collect();
         let on_replicas = Box::pin(start_mark::await_replicas(&claims.node, &marked)).await;
         for (definition, claim) in taken {
             if let Err(error) = &on_replicas
-                && once_only(&definition)
+                && starts_once(&definition)
             {
-                claims
-                    .node
-                    .outage_log
-                    .failed(error, "workers get no runs with at-most-once delivery");
-                Box::pin(give_back(claims, &claim)).await;
+                claims.refuse_at_most_once(error);
+                tokio::spawn(give_back(claims.node.clone(), claim, ask.lease));
                 continue;
             }
             let run = claims.handed_run(&definition, &claim, &ask.id, ask.lease);
@@ -368,13 +386,23 @@ async fn claim(
     Ok(has_no_room)
 }
 
-/// Makes a run due again that no worker got. If Redis gives no answer, the run is lost when its lease
-/// ends.
-async fn give_back(claims: &WorkerClaims, claim: &Claim) {
-    let released =
-        claims.node.store.finish_run(claim, &Verdict::Release, "not started", &[], "").await;
-    if let Err(error) = released {
-        claims.node.outage_log.failed(&error, "runs that no worker got are not handed back");
+fn starts_once(job: &Definition) -> bool {
+    job.spec.delivery == Delivery::AtMostOnce
+}
+
+/// Makes a run due again that no worker got. The call is repeated while the lease lives; then the run
+/// is lost.
+async fn give_back(node: Arc<NodeContext>, claim: Claim, lease: Duration) {
+    let until = BootInstant::now().saturating_add(lease);
+    while BootInstant::now() < until {
+        let reason = "not started";
+        match node.store.finish_run(&claim, &Verdict::Release, reason, &[], "").await {
+            Ok(_) => return,
+            Err(error) => {
+                node.outage_log.failed(&error, "runs that no worker got are not handed back");
+            }
+        }
+        tokio::time::sleep(node.settings.tick).await;
     }
 }
 

@@ -9,10 +9,12 @@ use super::waiting_asks::{AskError, WaitingAsk, WaitingAsks};
 use super::worker_ask::{HandedRun, WorkerAsk};
 use super::worker_claims::WorkerClaims;
 use super::worker_reports::WorkerReports;
+use crate::engine::dispatch::definition::Definition;
 use crate::engine::node_context::{NodeContext, Phase};
+use schedd_core::domain::job::job_spec::Delivery;
 use schedd_core::domain::run::run_state::RunState;
 use schedd_core::host::boot_clock::BootInstant;
-use schedd_schedule::names::RunId;
+use schedd_schedule::names::{JobName, RunId};
 use schedd_store::{Claim, StoreError};
 
 /// The place where workers ask a node for runs and report about them. Clones share the same place.
@@ -74,7 +76,9 @@ impl WorkerDesk {
         &self.reports
     }
 
-    /// Returns the runs that an earlier question with the same id got, as far as they are open.
+    /// Returns the runs that an earlier question with the same id got, as far as they are open. Where
+    /// changes wait for replicas, an at-most-once run is not among them: the earlier question may still
+    /// wait for the replicas of its mark, and give the run back.
     async fn claimed_before(&self, ask: &WorkerAsk) -> Result<Vec<HandedRun>, StoreError> {
         let Some(ids) = self.node.store.read_worker_claim(&ask.id).await? else {
             return Ok(Vec::new());
@@ -88,6 +92,12 @@ impl WorkerDesk {
             let is_its = record.state == RunState::Running
                 && record.claim_token.as_deref() == Some(ask.id.as_str());
             claims.extend(Claim::unanswered(&record, &record.lane).filter(|_| is_its));
+        }
+        if self.node.store.is_replicated() {
+            let names: Vec<JobName> = claims.iter().map(|claim| claim.run.job().clone()).collect();
+            let mut jobs = self.claims.definitions(&names).await?.into_iter();
+            let is_repeatable = |job: Arc<Definition>| job.spec.delivery != Delivery::AtMostOnce;
+            claims.retain(|_| jobs.next().flatten().is_some_and(is_repeatable));
         }
         self.claims.handed(claims, &ask.id, ask.lease).await
     }

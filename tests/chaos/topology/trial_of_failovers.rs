@@ -1,0 +1,212 @@
+//! Nodes with `durability = "replicated"`, while jobs are added and the primary fails again and again.
+//! What was acknowledged is compared with what the jobs did.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use fastrand::Rng;
+
+use super::failing_redis::{FailingRedis, ServerFault, Topology};
+use crate::support::ctl::Schedctl;
+use crate::support::daemon::Schedd;
+use crate::support::effects::{Effect, Effects};
+use crate::support::wait::until;
+
+const NODES: usize = 3;
+const ADDERS: usize = 3;
+/// The lease of the nodes.
+const LEASE: Duration = Duration::from_secs(6);
+/// The longest overlap of two attempts of a run whose claim a failover lost: a third of the lease,
+/// and the time until the job is ended.
+const OVERLAP: Duration = Duration::from_secs(4);
+/// The time in which all that was added must end after the last fault.
+const SETTLING: Duration = Duration::from_secs(90);
+
+/// A job whose add was acknowledged.
+struct Added {
+    name: String,
+    is_at_most_once: bool,
+}
+
+/// Plays one trial. Prints its findings and a summary. `length` is the time of the faults.
+pub(crate) fn run(
+    topology: Topology,
+    seed: u64,
+    length: Duration,
+    interrupted: &AtomicBool,
+) -> ExitCode {
+    println!("chaos: topology={topology:?} seed={seed} nodes={NODES} faults for {length:?}");
+    let mut rng = Rng::with_seed(seed);
+    let (mut redis, effects) = (FailingRedis::start(topology), Effects::new());
+    let section = format!("[redis]\n{}durability = \"replicated\"\n", redis.section());
+    let jobs = format!(
+        "{section}[daemon]\nlease = \"{}s\"\n[history]\nmax_age = \"1h\"\n\
+         [jobs.beat]\nevery = \"1s\"\nshell = {:?}\n",
+        LEASE.as_secs(),
+        effects.shell("true")
+    );
+    let start = |at| {
+        let node = Schedd::with_private_redis().node(&format!("n{at}")).jobs(&jobs).start();
+        node.wait_for_log("All jobs of the jobs file are applied");
+        node
+    };
+    let mut nodes: Vec<Schedd> = (0..NODES).map(start).collect();
+    let ctl = Schedctl::alone();
+    std::fs::write(ctl.home().join("jobs.toml"), &jobs).unwrap();
+    let (added, is_over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+    let mut kills = Vec::new();
+    let mut faults = 0;
+    thread::scope(|scope| {
+        for adder in 0..ADDERS {
+            let (ctl, effects, added, is_over) = (&ctl, &effects, &added, &is_over);
+            scope.spawn(move || add_until(is_over, adder, ctl, effects, added));
+        }
+        let began = Instant::now();
+        while began.elapsed() < length && !interrupted.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(rng.u64(3_000..7_000)));
+            let fault = ServerFault::draw(&mut rng);
+            println!("  {:>5.1} s: {fault:?}", began.elapsed().as_secs_f64());
+            if matches!(fault, ServerFault::Kill) {
+                kills.push(nanos());
+            }
+            redis.suffer(fault);
+            faults += 1;
+            if rng.bool() {
+                let node = rng.usize(..NODES);
+                println!("  {:>5.1} s: kill -9 of node n{node}", began.elapsed().as_secs_f64());
+                nodes[node].kill9();
+                nodes[node].start_again();
+            }
+        }
+        is_over.store(true, Ordering::SeqCst);
+    });
+    let added = added.into_inner().unwrap();
+    let ended = settle(&ctl, &added);
+    let attempts = effects.all();
+    let mut findings = judge(&added, &ended, &attempts);
+    let doctor = ctl.run(&["doctor"]);
+    if doctor.code != 0 {
+        findings.push(format!("doctor: {}", doctor.stdout));
+    }
+    for finding in &findings {
+        println!("  FINDING {finding}");
+    }
+    let verdict = if findings.is_empty() { "PASS" } else { "FAIL" };
+    let (repeats, pauses) = (repeats(&attempts), pauses(&kills, &attempts));
+    println!(
+        "chaos: {verdict} topology={topology:?} seed={seed} acknowledged={} attempts={} repeats={repeats} failovers={faults} \
+         first start after a killed primary, s: {pauses:?}",
+        added.len(),
+        attempts.len()
+    );
+    if findings.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    for node in &nodes {
+        println!("--- log of a node\n{}", node.log());
+    }
+    ExitCode::FAILURE
+}
+
+/// Adds jobs until the faults are over, and notes those whose add was acknowledged.
+fn add_until(
+    is_over: &AtomicBool,
+    adder: usize,
+    ctl: &Schedctl,
+    effects: &Effects,
+    added: &Mutex<Vec<Added>>,
+) {
+    for number in 0.. {
+        if is_over.load(Ordering::SeqCst) {
+            return;
+        }
+        let (name, is_at_most_once) = (format!("a{adder}-{number}"), number % 2 == 0);
+        let delivery = if is_at_most_once { "at-most-once" } else { "at-least-once" };
+        let shell = effects.shell("sleep 0.5");
+        let words = ["--name", &name, "--in", "3s", "--delivery", delivery, "--shell", &shell];
+        if ctl.run(&[&["add"], &words[..]].concat()).code == 0 {
+            added.lock().unwrap().push(Added { name, is_at_most_once });
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Waits until the run of each added job has ended, as far as they do. Returns the state of the last
+/// run of each job.
+fn settle(ctl: &Schedctl, added: &[Added]) -> BTreeMap<String, String> {
+    let mut ended = BTreeMap::new();
+    let began = Instant::now();
+    until("history is read, and all runs have ended or time is over", SETTLING * 2, || {
+        let read = ctl.run(&["history", "--json", "--limit", "0"]);
+        let runs: serde_json::Value = serde_json::from_str(&read.stdout).ok()?;
+        for run in runs.as_array()? {
+            let text = |key: &str| run[key].as_str().unwrap_or_default().to_owned();
+            ended.insert(text("job"), text("state"));
+        }
+        let is_done = added.iter().all(|job| ended.contains_key(&job.name));
+        (is_done || began.elapsed() > SETTLING).then_some(())
+    });
+    ended
+}
+
+/// Returns what breaks a promise.
+fn judge(added: &[Added], ended: &BTreeMap<String, String>, attempts: &[Effect]) -> Vec<String> {
+    let mut by_job: BTreeMap<&str, Vec<&Effect>> = BTreeMap::new();
+    for attempt in attempts {
+        let job = attempt.run.split('@').next().unwrap_or_default();
+        by_job.entry(job).or_default().push(attempt);
+    }
+    let mut findings = Vec::new();
+    for Added { name, is_at_most_once } in added {
+        let attempts = by_job.get(name.as_str()).map_or(0, Vec::len);
+        match ended.get(name).map(String::as_str) {
+            None => findings.push(format!("{name} was acknowledged, and its run has no end")),
+            Some("succeeded") if attempts == 0 => {
+                findings.push(format!("{name} succeeded without an attempt"));
+            }
+            Some("succeeded") => {}
+            Some("lost") if *is_at_most_once => {}
+            Some(state) => findings.push(format!("{name} ended {state}")),
+        }
+        if *is_at_most_once && attempts > 1 {
+            findings.push(format!("{name} is at-most-once and began {attempts} times"));
+        }
+    }
+    for attempts in by_job.values() {
+        for (at, first) in attempts.iter().enumerate() {
+            for second in attempts[at + 1..].iter().filter(|second| second.run == first.run) {
+                let end = first.ended.unwrap_or(first.began).min(second.ended.unwrap_or(u128::MAX));
+                let overlap = end.saturating_sub(first.began.max(second.began));
+                if overlap > OVERLAP.as_nanos() {
+                    findings.push(format!("attempts of {} overlap: {overlap} ns", first.run));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// Returns the number of attempts that repeat another.
+fn repeats(attempts: &[Effect]) -> usize {
+    let runs: BTreeSet<&str> = attempts.iter().map(|attempt| attempt.run.as_str()).collect();
+    attempts.len() - runs.len()
+}
+
+/// Returns the times from each killed primary to the next start of a run, in seconds.
+fn pauses(kills: &[u128], attempts: &[Effect]) -> Vec<f64> {
+    let next = |kill: &u128| {
+        let next = attempts.iter().map(|attempt| attempt.began).filter(|at| at > kill).min()?;
+        #[expect(clippy::cast_precision_loss, reason = "seconds with a digit")]
+        let seconds = (next - kill) as f64 / 1e9;
+        Some((seconds * 10.0).round() / 10.0)
+    };
+    kills.iter().filter_map(next).collect()
+}
+
+fn nanos() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
+}
