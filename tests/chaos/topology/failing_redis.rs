@@ -105,6 +105,7 @@ impl FailingRedis {
         });
         match (fault, &mut *self) {
             (ServerFault::Kill, Self::Watched(watched)) => {
+                watched.until_named(replica);
                 let port = watched.servers[replica].port;
                 watched.servers[primary].restart_as_replica_of(port);
             }

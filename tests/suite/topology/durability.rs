@@ -165,6 +165,7 @@ fn no_acknowledged_add_is_lost_by_a_killed_primary() {
             thread::sleep(Duration::from_millis(fastrand::u64(..300)));
             watched.servers[0].kill9();
             watched.until_promoted(1);
+            watched.until_named(1);
             is_over.store(true, Ordering::SeqCst);
         });
         watched.servers.swap(0, 1);

@@ -49,6 +49,20 @@ impl Watched {
         });
     }
 
+    /// Waits until all Sentinels name this server as the primary. One that still names the former primary
+    /// would make the new primary a replica again, once the former answers.
+    pub(crate) fn until_named(&self, index: usize) {
+        let port = self.servers[index].port.to_string();
+        until("all Sentinels name the new primary", LONG, || {
+            let names_it = |sentinel: &TcpServer| {
+                let words = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "prime"];
+                let place: redis::RedisResult<Vec<String>> = sentinel.ask(&words);
+                place.is_ok_and(|place| place.get(1) == Some(&port))
+            };
+            self.sentinels.iter().all(names_it).then_some(())
+        });
+    }
+
     pub(crate) fn until_promoted(&self, index: usize) {
         until("the replica is the primary", LONG, || {
             let role: Vec<redis::Value> = self.servers[index].ask(&["ROLE"]).ok()?;
