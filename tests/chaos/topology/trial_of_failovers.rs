@@ -20,10 +20,10 @@ const NODES: usize = 3;
 const ADDERS: usize = 3;
 /// The lease of the nodes.
 const LEASE: Duration = Duration::from_secs(6);
-/// The longest overlap of two attempts of a run whose claim a failover lost: a third of the lease,
-/// and the time until the job is ended.
+/// The longest time for which two attempts of a run may overlap after a failover lost the claim of
+/// the first: a third of the lease, and the time until its process is ended.
 const OVERLAP: Duration = Duration::from_secs(4);
-/// The time in which all that was added must end after the last fault.
+/// The time after the last fault within which the run of each added job must end.
 const SETTLING: Duration = Duration::from_secs(90);
 
 /// A job whose add was acknowledged.

@@ -49,8 +49,8 @@ impl Watched {
         });
     }
 
-    /// Waits until all Sentinels name this server as the primary. One that still names the former primary
-    /// would make the new primary a replica again, once the former answers.
+    /// Waits until all Sentinels name this server as the primary. A Sentinel that still names the former
+    /// primary could make this server its replica again, once the former primary answers.
     pub(crate) fn until_named(&self, index: usize) {
         let port = self.servers[index].port.to_string();
         until("all Sentinels name the new primary", LONG, || {

@@ -38,7 +38,7 @@ struct Settings {
     servers: Vec<ConnectionInfo>,
     route: Route,
     tls: TlsFiles,
-    /// The number of replicas that acknowledged changes wait for; 0 for none.
+    /// The number of replicas that must have a change before it is acknowledged; 0 for none.
     replicas: u8,
 }
 
@@ -149,7 +149,7 @@ impl Address {
         &self.settings.servers[0]
     }
 
-    /// Returns the number of replicas that acknowledged changes wait for; 0 for none.
+    /// Returns the number of replicas that must have a change before it is acknowledged; 0 for none.
     pub(crate) fn replicas(&self) -> u8 {
         self.settings.replicas
     }

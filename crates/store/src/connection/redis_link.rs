@@ -93,7 +93,7 @@ struct Shared {
     trusted: Mutex<Option<String>>,
     /// The time at which the Sentinels or the cluster were last asked for the primary.
     searched: Mutex<Instant>,
-    /// True if a task listens to the Sentinels.
+    /// True once a task listens to a Sentinel for announcements of another primary.
     hears_sentinels: AtomicBool,
     /// The durations of calls, shared with all links that were made from this link.
     script_times: Arc<ScriptTimes>,
@@ -243,7 +243,7 @@ impl RedisLink {
         self.shared.address.shown()
     }
 
-    /// Returns the number of replicas that acknowledged changes wait for; 0 for none.
+    /// Returns the number of replicas that must have a change before it is acknowledged; 0 for none.
     pub(crate) fn replicas(&self) -> u8 {
         self.shared.address.replicas()
     }

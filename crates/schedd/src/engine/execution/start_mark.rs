@@ -8,7 +8,7 @@ use crate::engine::recovery::journal::ClaimedRun;
 use schedd_schedule::names::RunId;
 use schedd_store::{Claim, RunRecord, StoreError};
 
-/// Waits until replicas have these claims, if the address of Redis demands this. The record of a
+/// Waits until enough replicas have these claims, where `durability` is `replicated`. The record of a
 /// claim is the mark in Redis.
 pub(crate) async fn await_replicas(
     node: &NodeContext,

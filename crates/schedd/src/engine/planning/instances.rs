@@ -249,7 +249,7 @@ pub async fn apply(
     let (mut answers, on_replicas) = store.replicated(applying).await?;
     if let Err(error) = on_replicas {
         for answer in &mut answers {
-            // What was there before may lack replicas too.
+            // A job that was there before the request may not be on the replicas either.
             if answer.is_ok() {
                 *answer = Err(error.clone().into());
             }
