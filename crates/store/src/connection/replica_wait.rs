@@ -65,7 +65,7 @@ impl ReplicaWait {
     }
 
     async fn serve(self: Arc<Self>) {
-        let _guard = SendingGuard(&self);
+        let guard = SendingGuard(&self);
         while let Some(callers) = self.next_callers() {
             let waited = self.wait_once(&callers).await;
             for caller in callers {
@@ -77,6 +77,8 @@ impl ReplicaWait {
                 let _ = caller.answer.send(result);
             }
         }
+        // The next task may have begun, and its callers are not of this task.
+        mem::forget(guard);
     }
 
     /// Takes the callers for the next wait. Returns None if no caller waits.
@@ -137,8 +139,8 @@ impl ReplicaWait {
     }
 }
 
-/// The end of the task that waits, also if its runtime ends: callers get an error, and the next caller
-/// starts another task.
+/// The guard of the task that waits. If the runtime of the task ends first, callers get an error, and
+/// the next caller starts another task.
 struct SendingGuard<'w>(&'w ReplicaWait);
 
 impl Drop for SendingGuard<'_> {
