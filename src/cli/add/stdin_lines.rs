@@ -41,6 +41,9 @@ const AT_ONCE: usize = 4;
 /// The maximum number of batches that are read before they are written to Redis.
 const AHEAD: usize = 8;
 
+/// The exit code for jobs that are there, but on too few replicas.
+const NOT_REPLICATED: u8 = 75;
+
 /// Adds the jobs on standard input. Returns the exit code.
 pub(super) async fn add_lines(
     global: &Global,
@@ -118,7 +121,7 @@ pub(crate) async fn add_from(
         array,
         progress,
         doubts: if is_document { LineDoubts::by_line() } else { LineDoubts::default() },
-        refused: 0,
+        code: 0,
         added: 0,
         there: 0,
     };
@@ -188,7 +191,7 @@ pub(crate) async fn add_from(
     if !is_document {
         warn_if_none_runs(&store, console).await;
     }
-    Ok(u8::from(sheet.refused > 0))
+    Ok(sheet.code)
 }
 
 /// Merges the first batch and the batches that are already available into a full batch.
@@ -237,7 +240,9 @@ struct Sheet {
     array: Option<JsonArray>,
     progress: AddProgress,
     doubts: LineDoubts,
-    refused: usize,
+    /// The exit code of the command: 75 if all lines but for those added are on too few replicas, 1 if
+    /// another line was refused.
+    code: u8,
     added: usize,
     /// The number of lines whose name or unique key already belonged to another job.
     there: usize,
@@ -251,7 +256,7 @@ impl Sheet {
         console: &mut Console,
     ) {
         // The bar is hidden while lines are printed.
-        let Self { form, array, progress, doubts, refused, added, there, host_zone, .. } = self;
+        let Self { form, array, progress, doubts, code, added, there, host_zone, .. } = self;
         let now = self.asked.0.saturating_add(self.asked.1.elapsed());
         progress.aside(|| {
             for (line, what) in outcomes {
@@ -268,7 +273,9 @@ impl Sheet {
                 });
                 match what {
                     Err(why) => {
-                        *refused += 1;
+                        // A refused line is an ordinary failure, but a line on too few replicas is there.
+                        let own = if why.code() == NOT_REPLICATED { NOT_REPLICATED } else { 1 };
+                        *code = if [0, own].contains(code) { own } else { 1 };
                         match form {
                             ResultForm::Command => {
                                 console.error(&format!("line {line}: {}", why.lines().join("; ")));

@@ -75,7 +75,7 @@ impl TcpServer {
         });
     }
 
-    fn connection(&self) -> redis::RedisResult<redis::Connection> {
+    pub(crate) fn connection(&self) -> redis::RedisResult<redis::Connection> {
         redis::Client::open(format!("redis://127.0.0.1:{}", self.port))?.get_connection()
     }
 

@@ -206,6 +206,16 @@ impl Address {
         client(first.set_addr(found.server))
     }
 
+    /// Returns a client for another node of the cluster.
+    pub(crate) async fn node(&self, host: &str, port: u16) -> Result<redis::Client, StoreError> {
+        let fail = |why: String| StoreError::Unavailable { address: self.shown.clone(), why };
+        let settings = self.current().await;
+        let certificates = settings.tls.read().await.map_err(fail)?;
+        let first = settings.servers[0].clone();
+        let server = primary_search::at(first.addr(), host, port);
+        self.client(certificates.as_ref(), first.set_addr(server))
+    }
+
     /// Waits until a Sentinel announces another primary. Returns false at once if no Sentinel can be
     /// heard, or if the address has none.
     pub(crate) async fn hear_switch(&self) -> bool {

@@ -86,7 +86,7 @@ pub fn acl_line(
         commands.insert("client|setinfo".to_owned());
     }
     if in_cluster {
-        commands.insert("cluster|nodes".to_owned());
+        commands.extend(["asking", "cluster|nodes"].map(str::to_owned));
     }
     let allowed: Vec<String> = commands.iter().map(|command| format!("+{command}")).collect();
     format!(

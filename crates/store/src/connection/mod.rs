@@ -8,3 +8,5 @@ pub(crate) mod primary_search;
 pub(crate) mod redis_link;
 pub(crate) mod refusal;
 pub(crate) mod replica_wait;
+mod sentinel_news;
+mod slot_move;

@@ -155,7 +155,7 @@ async fn latest(
 }
 
 /// Returns the address of a server that `seed` names. It uses TLS if `seed` does.
-fn at(seed: &ConnectionAddr, host: &str, port: u16) -> ConnectionAddr {
+pub(super) fn at(seed: &ConnectionAddr, host: &str, port: u16) -> ConnectionAddr {
     let host = match seed {
         // A node that does not know its own address leaves the address empty.
         ConnectionAddr::Tcp(seed, _) | ConnectionAddr::TcpTls { host: seed, .. }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
@@ -24,10 +24,10 @@ use crate::server::scripts::Invocation;
 use crate::server::store_error::StoreError;
 
 /// The time limit for making a connection.
-const CONNECT_LIMIT: Duration = Duration::from_secs(1);
+pub(super) const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 /// The time limit for the answer to a small pipeline. Each further [`COMMANDS`] commands, each
 /// further [`ARGUMENTS`] and each further [`BYTES`] in one pipeline add the same time again.
-const ANSWER_LIMIT: Duration = Duration::from_secs(1);
+pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 /// The number of commands that Redis on a loaded host still executes within [`ANSWER_LIMIT`].
 const COMMANDS: usize = 100;
 /// The number of arguments of scripts that Redis on a loaded host still handles within
@@ -37,14 +37,11 @@ const ARGUMENTS: usize = 2_000;
 const BYTES: usize = 1024 * 1024;
 /// The total time a call may wait for a connection, including attempts to connect made by other
 /// calls.
-const OPEN_LIMIT: Duration = CONNECT_LIMIT.saturating_add(ANSWER_LIMIT);
+pub(super) const OPEN_LIMIT: Duration = CONNECT_LIMIT.saturating_add(ANSWER_LIMIT);
 /// The pause after a call of a gentle link, as a multiple of the duration of the call.
 const REST: u32 = 4;
 /// The time between two searches for the primary while a connection is in use.
-const SEARCH_EVERY: Duration = Duration::from_secs(10);
-/// The pause before a link listens to a Sentinel, at first and after each message. A short command
-/// needs no news.
-const HEAR_AGAIN: Duration = Duration::from_secs(1);
+pub(super) const SEARCH_EVERY: Duration = Duration::from_secs(10);
 /// The number of times one call may load scripts that the server does not know.
 const LOADS: usize = 3;
 /// The number of unanswered calls in a row after which the connection counts as dead. A single
@@ -72,13 +69,13 @@ fn limit_for(pipeline: &redis::Pipeline, limit: Duration) -> Duration {
 /// A connection to Redis that is restored after a failure. Clones share the connection.
 #[derive(Clone)]
 pub(crate) struct RedisLink {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     /// The pause after each call, as a multiple of the duration of the call.
-    rest: u32,
+    pub(super) rest: u32,
 }
 
-struct Shared {
-    address: Address,
+pub(super) struct Shared {
+    pub(super) address: Address,
     /// The slot of the namespace in a cluster.
     slot: u16,
     open: Mutex<Option<OpenConnection>>,
@@ -94,7 +91,7 @@ struct Shared {
     /// The time at which the Sentinels or the cluster were last asked for the primary.
     searched: Mutex<Instant>,
     /// True once a task listens to a Sentinel for announcements of another primary.
-    hears_sentinels: AtomicBool,
+    pub(super) hears_sentinels: AtomicBool,
     /// The durations of calls, shared with all links that were made from this link.
     script_times: Arc<ScriptTimes>,
 }
@@ -212,19 +209,10 @@ impl RedisLink {
     }
 
     /// Searches for the primary, and gives up `open` if that is another server.
-    async fn leave_former_primary(&self, open: &OpenConnection) {
+    pub(super) async fn leave_former_primary(&self, open: &OpenConnection) {
         let found = self.client().await;
         if found.is_ok_and(|client| *client.get_connection_info().addr() != open.server) {
             self.let_go(open);
-        }
-    }
-
-    /// Starts a task that listens to a Sentinel for as long as the link is used, and searches for the
-    /// primary when the Sentinel announces another.
-    fn hear_sentinels(&self) {
-        let is_first = !self.shared.hears_sentinels.swap(true, Ordering::Relaxed);
-        if is_first && self.shared.address.has_sentinels() {
-            tokio::spawn(hear_sentinels(Arc::downgrade(&self.shared)));
         }
     }
 
@@ -280,7 +268,7 @@ impl RedisLink {
 
     /// Locks and returns the current connection, which is None while not connected. The lock is
     /// never kept across an await.
-    fn slot(&self) -> MutexGuard<'_, Option<OpenConnection>> {
+    pub(super) fn slot(&self) -> MutexGuard<'_, Option<OpenConnection>> {
         self.shared.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -339,7 +327,7 @@ impl RedisLink {
         Ok(made)
     }
 
-    async fn limited<T>(
+    pub(super) async fn limited<T>(
         &self,
         limit: Duration,
         call: impl Future<Output = Result<T, RedisError>>,
@@ -541,35 +529,6 @@ impl RedisLink {
             }),
         };
         Ok(invocations.iter().zip(answers).map(reply).collect())
-    }
-}
-
-/// Searches for the primary of a link each time a Sentinel announces another. Ends with the link.
-async fn hear_sentinels(shared: Weak<Shared>) {
-    let mut pause = HEAR_AGAIN;
-    loop {
-        tokio::time::sleep(pause).await;
-        let Some(address) = shared.upgrade().map(|shared| shared.address.clone()) else { return };
-        let heard = address.hear_switch();
-        tokio::pin!(heard);
-        // The link may end meanwhile.
-        let is_heard = loop {
-            match tokio::time::timeout(SEARCH_EVERY, &mut heard).await {
-                Ok(is_heard) => break is_heard,
-                Err(_) if shared.strong_count() == 0 => return,
-                Err(_) => {}
-            }
-        };
-        pause = if is_heard { HEAR_AGAIN } else { SEARCH_EVERY };
-        if !is_heard {
-            continue;
-        }
-        let Some(shared) = shared.upgrade() else { return };
-        let link = RedisLink { shared, rest: 0 };
-        let open = link.slot().clone();
-        if let Some(open) = open {
-            link.leave_former_primary(&open).await;
-        }
     }
 }
 

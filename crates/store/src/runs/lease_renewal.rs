@@ -32,6 +32,12 @@ impl Store {
             call = call.item().of_run(run).arg("fence", fence.as_u64());
         }
         let mut reply = match self.renewals.invoke(&call).await {
+            Err(StoreError::Unavailable { .. }) if self.link.is_in_cluster() => {
+                match self.renew_in_move(lease, claims).await {
+                    Ok(words) => return Ok(words),
+                    Err(_) => self.link.invoke(&call).await?,
+                }
+            }
             // A node without free file descriptors cannot open a new connection, but its connection
             // for claims may still work.
             Err(StoreError::Unavailable { .. }) => self.link.invoke(&call).await?,
@@ -56,5 +62,29 @@ impl Store {
             }
         };
         claims.iter().map(|_| word()).collect()
+    }
+    /// Renews the leases of these claims while the slot of the namespace moves to another node of the
+    /// cluster. A request to stop a run is seen when the slot has moved.
+    async fn renew_in_move(
+        &self,
+        lease: Duration,
+        claims: &[(RunId, Fence)],
+    ) -> Result<Vec<LeaseWord>, StoreError> {
+        let lease_end = self.now().await?.saturating_add(lease).as_i64();
+        let mut commands = Vec::new();
+        for (run, fence) in claims {
+            let member = format!("{run}#{fence}");
+            let mut extend = redis::cmd("ZADD");
+            extend.arg(self.keys.leases()).arg("XX").arg(lease_end).arg(&member);
+            let mut look = redis::cmd("ZSCORE");
+            look.arg(self.keys.leases()).arg(&member);
+            commands.extend([extend, look]);
+        }
+        let answers = self.renewals.query_in_move(&commands).await?;
+        let word = |pair: &[redis::Value]| match pair.last() {
+            Some(redis::Value::Nil) | None => LeaseWord::Lost,
+            Some(_) => LeaseWord::Extended,
+        };
+        Ok(answers.chunks(2).map(word).collect())
     }
 }
