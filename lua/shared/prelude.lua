@@ -75,7 +75,7 @@ end
 -- Wakes the nodes because of a change. The channel and the key with the counters have one name.
 local function wake_nodes(channel, word, due)
   count_change(channel, word, due)
-  redis.call('PUBLISH', channel, word)
+  redis.call('SPUBLISH', channel, word)
 end
 
 -- Wakes the nodes if `id`, just added to `due`, is the first run there. They would otherwise sleep

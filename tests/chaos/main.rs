@@ -49,6 +49,8 @@ use std::time::Duration;
 
 use clap::Parser;
 
+use topology::trial_of_failovers::FailoverTrial;
+
 /// Inflicts faults on real nodes and checks what their jobs did. Prints its seed: the same seed
 /// gives the same plan.
 #[derive(Debug, Parser)]
@@ -94,6 +96,9 @@ struct Args {
     /// Only let the primary of Redis fail, for --seconds, and others take over
     #[arg(long, value_enum, conflicts_with_all = ["soak", "mutants", "mutant", "faults", "jobs", "nodes", "redis_clock"])]
     topology: Option<topology::failing_redis::Topology>,
+    /// With --topology: let nothing wait for replicas, and count what is lost
+    #[arg(long, requires = "topology")]
+    may_lose: bool,
     /// Run only the checker's tests of itself
     #[arg(long)]
     self_test: bool,
@@ -131,7 +136,8 @@ fn main() -> ExitCode {
     }
     if let Some(topology) = args.topology {
         let length = Duration::from_secs(args.seconds);
-        return topology::trial_of_failovers::run(topology, seed, length, &interrupted);
+        let trial = FailoverTrial { topology, seed, length, may_lose: args.may_lose };
+        return topology::trial_of_failovers::run(&trial, &interrupted);
     }
     let Args { faults, mut jobs, .. } = args;
     if args.chain.is_some() {

@@ -286,11 +286,7 @@ impl Store {
     pub async fn nudges(
         &self,
     ) -> Result<impl futures_util::Stream<Item = String> + use<>, StoreError> {
-        use futures_util::StreamExt;
-        let channel = self.link.subscribe(&self.keys.nudge()).await?;
-        Ok(channel
-            .into_on_message()
-            .map(|message| message.get_payload::<String>().unwrap_or_default()))
+        self.link.messages(&self.keys.nudge()).await
     }
 
     /// Subscribes to the changes of jobs: the name of a job, a blank, and the entry of its audit log
@@ -298,11 +294,7 @@ impl Store {
     pub async fn job_changes(
         &self,
     ) -> Result<impl futures_util::Stream<Item = String> + use<>, StoreError> {
-        use futures_util::StreamExt;
-        let channel = self.link.subscribe(&self.keys.changes()).await?;
-        Ok(channel
-            .into_on_message()
-            .map(|message| message.get_payload::<String>().unwrap_or_default()))
+        self.link.messages(&self.keys.changes()).await
     }
 
     /// Returns a call of `script` with its keys of the namespace. The argument `now` is the fixed

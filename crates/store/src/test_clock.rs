@@ -36,7 +36,7 @@ impl Store {
     /// Wakes all nodes, so that they see at once what is due by an advanced clock.
     pub async fn wake_nodes(&self) -> Result<(), StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("PUBLISH").arg(self.keys.nudge()).arg("due");
+        pipeline.cmd("SPUBLISH").arg(self.keys.nudge()).arg("due");
         self.link.query(&mut pipeline).await.map(drop)
     }
 }

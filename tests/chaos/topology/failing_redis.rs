@@ -10,6 +10,9 @@ use super::tcp_server::TcpServer;
 use super::watched::Watched;
 use crate::support::wait::{LONG, until};
 
+/// The time for which a slot is on its way. It is longer than the lease of the nodes.
+const MOVING: Duration = Duration::from_secs(8);
+
 /// Who chooses the primary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Topology {
@@ -31,11 +34,14 @@ pub(super) enum ServerFault {
     Kill,
     Freeze,
     OnDemand,
+    /// The slot of the namespace moves to another primary; in a cluster only.
+    Move,
 }
 
 impl ServerFault {
-    pub(super) fn draw(rng: &mut Rng) -> Self {
-        [Self::Kill, Self::Freeze, Self::OnDemand][rng.usize(..3)]
+    pub(super) fn draw(rng: &mut Rng, topology: Topology) -> Self {
+        let all = [Self::Kill, Self::Freeze, Self::OnDemand, Self::Move];
+        all[rng.usize(..if topology == Topology::Cluster { 4 } else { 3 })]
     }
 }
 
@@ -83,10 +89,17 @@ impl FailingRedis {
         }
     }
 
-    /// Lets the primary fail, and waits until the replica is the primary and has a replica itself.
-    pub(super) fn suffer(&mut self, fault: ServerFault) {
+    /// Lets the primary fail, and waits until the replica is the primary and has a replica itself. The
+    /// replica first gets no changes for the time `lag`, unless it is asked to take over.
+    pub(super) fn suffer(&mut self, fault: ServerFault, lag: Duration) {
         let (primary, replica) = self.owner();
+        let lags = !lag.is_zero() && matches!(fault, ServerFault::Kill | ServerFault::Freeze);
+        if lags {
+            self.servers()[replica].signal(Signal::STOP);
+            std::thread::sleep(lag);
+        }
         match fault {
+            ServerFault::Move => return self.move_slot(primary),
             ServerFault::Kill => self.servers()[primary].kill9(),
             ServerFault::Freeze => self.servers()[primary].signal(Signal::STOP),
             ServerFault::OnDemand => {
@@ -98,6 +111,9 @@ impl FailingRedis {
                 };
                 asked.unwrap();
             }
+        }
+        if lags {
+            self.servers()[replica].signal(Signal::CONT);
         }
         until("the replica is the primary", LONG, || {
             let info: String = self.servers()[replica].ask(&["INFO", "replication"]).ok()?;
@@ -114,8 +130,18 @@ impl FailingRedis {
                 std::thread::sleep(Duration::from_secs(1));
                 self.servers()[primary].signal(Signal::CONT);
             }
-            (ServerFault::OnDemand, _) => {}
+            (ServerFault::OnDemand | ServerFault::Move, _) => {}
         }
+        self.owner();
+    }
+
+    /// Moves the slot of the namespace to another primary, which takes [`MOVING`].
+    fn move_slot(&self, from: usize) {
+        let Self::Cluster(cluster) = self else { return };
+        let to = cluster.other_primary(from);
+        cluster.begin_move(from, to);
+        std::thread::sleep(MOVING);
+        cluster.end_move(from, to);
         self.owner();
     }
 }

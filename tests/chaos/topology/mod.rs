@@ -1,5 +1,6 @@
 //! Trials on a Redis that fails over: Sentinels or a cluster choose the primary.
 
+#[allow(dead_code, reason = "the suite's servers, of which this needs a part")]
 #[path = "../../suite/topology/cluster_nodes.rs"]
 mod cluster_nodes;
 pub(crate) mod failing_redis;

@@ -32,17 +32,28 @@ struct Added {
     is_at_most_once: bool,
 }
 
-/// Plays one trial. Prints its findings and a summary. `length` is the time of the faults.
-pub(crate) fn run(
-    topology: Topology,
-    seed: u64,
-    length: Duration,
-    interrupted: &AtomicBool,
-) -> ExitCode {
+/// The time for which a replica gets no changes before its primary fails, where nothing waits for it.
+const LAG: Duration = Duration::from_secs(1);
+
+/// A trial, and what the nodes wait for.
+pub(crate) struct FailoverTrial {
+    pub(crate) topology: Topology,
+    pub(crate) seed: u64,
+    /// The time of the faults.
+    pub(crate) length: Duration,
+    /// True if nothing waits for replicas. Then jobs may be lost, and must be reported as lost.
+    pub(crate) may_lose: bool,
+}
+
+/// Plays one trial. Prints its findings and a summary.
+pub(crate) fn run(trial: &FailoverTrial, interrupted: &AtomicBool) -> ExitCode {
+    let FailoverTrial { topology, seed, length, may_lose } = *trial;
     println!("chaos: topology={topology:?} seed={seed} nodes={NODES} faults for {length:?}");
     let mut rng = Rng::with_seed(seed);
     let (mut redis, effects) = (FailingRedis::start(topology), Effects::new());
-    let section = format!("[redis]\n{}durability = \"replicated\"\n", redis.section());
+    let durability = if may_lose { "none" } else { "replicated" };
+    let lag = if may_lose { LAG } else { Duration::ZERO };
+    let section = format!("[redis]\n{}durability = {durability:?}\n", redis.section());
     let jobs = format!(
         "{section}[daemon]\nlease = \"{}s\"\n[history]\nmax_age = \"1h\"\n\
          [jobs.beat]\nevery = \"1s\"\nshell = {:?}\n",
@@ -68,12 +79,12 @@ pub(crate) fn run(
         let began = Instant::now();
         while began.elapsed() < length && !interrupted.load(Ordering::SeqCst) {
             thread::sleep(Duration::from_millis(rng.u64(3_000..7_000)));
-            let fault = ServerFault::draw(&mut rng);
+            let fault = ServerFault::draw(&mut rng, topology);
             println!("  {:>5.1} s: {fault:?}", began.elapsed().as_secs_f64());
             if matches!(fault, ServerFault::Kill) {
                 kills.push(nanos());
             }
-            redis.suffer(fault);
+            redis.suffer(fault, lag);
             faults += 1;
             if rng.bool() {
                 let node = rng.usize(..NODES);
@@ -87,10 +98,19 @@ pub(crate) fn run(
     let added = added.into_inner().unwrap();
     let ended = settle(&ctl, &added);
     let attempts = effects.all();
-    let mut findings = judge(&added, &ended, &attempts);
-    let doctor = ctl.run(&["doctor"]);
-    if doctor.code != 0 {
-        findings.push(format!("doctor: {}", doctor.stdout));
+    let mut findings = Vec::new();
+    let lost = added.iter().filter(|job| !ended.contains_key(&job.name)).count();
+    let data_losses = data_losses(&ctl);
+    if may_lose {
+        if lost > 0 && data_losses == 0 {
+            findings.push(format!("{lost} jobs were lost, and data-loss reports nothing"));
+        }
+    } else {
+        findings = judge(&added, &ended, &attempts);
+        let doctor = ctl.run(&["doctor"]);
+        if doctor.code != 0 {
+            findings.push(format!("doctor: {}", doctor.stdout));
+        }
     }
     for finding in &findings {
         println!("  FINDING {finding}");
@@ -98,7 +118,8 @@ pub(crate) fn run(
     let verdict = if findings.is_empty() { "PASS" } else { "FAIL" };
     let (repeats, pauses) = (repeats(&attempts), pauses(&kills, &attempts));
     println!(
-        "chaos: {verdict} topology={topology:?} seed={seed} acknowledged={} attempts={} repeats={repeats} failovers={faults} \
+        "chaos: {verdict} topology={topology:?} seed={seed} acknowledged={} attempts={} repeats={repeats} \
+         lost={lost} data_losses={data_losses} failovers={faults} \
          first start after a killed primary, s: {pauses:?}",
         added.len(),
         attempts.len()
@@ -151,6 +172,12 @@ fn settle(ctl: &Schedctl, added: &[Added]) -> BTreeMap<String, String> {
         (is_done || began.elapsed() > SETTLING).then_some(())
     });
     ended
+}
+
+/// Returns the number of data losses that schedd reports.
+fn data_losses(ctl: &Schedctl) -> usize {
+    let read = ctl.run(&["data-loss", "--json"]).good().json();
+    read.as_array().map_or(0, Vec::len)
 }
 
 /// Returns what breaks a promise.

@@ -1,6 +1,9 @@
 //! Nodes on a real Redis Cluster follow the primary of their namespace, through a failover on demand
 //! and a crash. No run is lost.
 
+use futures_util::{Stream, StreamExt as _};
+use schedd_store::{Address, Keys, Store};
+
 use super::cluster_nodes::Cluster;
 use super::failover_scene::FailoverScene;
 use super::tcp_server::TcpServer;
@@ -37,16 +40,6 @@ fn a_node_of_a_cluster_given_as_one_server_is_refused_with_the_right_form() {
     ctl.run(&["--redis", &numbered, "list"]).refused(2, &["only the database 0"]);
 }
 
-/// The slot of the keys `{schedd}:...`, by CLUSTER KEYSLOT of a server.
-const SLOT: &str = "15156";
-
-/// Moves a key from one node to another.
-fn migrate(from: &TcpServer, to: &TcpServer, key: &str) {
-    let port = to.port.to_string();
-    let moved: String = from.ask(&["MIGRATE", "127.0.0.1", &port, key, "0", "5000"]).unwrap();
-    assert!(moved == "OK" || moved == "NOKEY", "{key}: {moved}");
-}
-
 #[test]
 fn leases_are_renewed_while_the_slot_of_the_namespace_moves() {
     let cluster = Cluster::start();
@@ -54,18 +47,11 @@ fn leases_are_renewed_while_the_slot_of_the_namespace_moves() {
     let long = scene.effects.shell("sleep 14");
     scene.ctl.run(&["add", "--name", "long", "--in", "0s", "--shell", &long]).good();
     until("the long run has begun", LONG, || scene.effects.of("long").pop().map(|_| ()));
-    let from = &cluster.nodes[cluster.owner().0];
-    let is_other = |node: &&TcpServer| {
-        let info: String = node.ask(&["INFO", "replication"]).unwrap();
-        node.port != from.port && info.contains("role:master")
-    };
-    let to = cluster.nodes.iter().find(is_other).unwrap();
-    let id = |node: &TcpServer| -> String { node.ask(&["CLUSTER", "MYID"]).unwrap() };
-    let (from_id, to_id) = (id(from), id(to));
-    let () = to.ask(&["CLUSTER", "SETSLOT", SLOT, "IMPORTING", &from_id]).unwrap();
-    let () = from.ask(&["CLUSTER", "SETSLOT", SLOT, "MIGRATING", &to_id]).unwrap();
+    let from = cluster.owner().0;
+    let to = cluster.other_primary(from);
+    cluster.begin_move(from, to);
     // A key that is gone makes scripts with several keys wait for the end of the move.
-    migrate(from, to, "{schedd}:fence");
+    cluster.move_keys(from, to, &["{schedd}:fence".to_owned()]);
     let lease = |node: &TcpServer| -> Option<f64> {
         let mut connection = node.connection().unwrap();
         let mut pipeline = redis::pipe();
@@ -74,31 +60,43 @@ fn leases_are_renewed_while_the_slot_of_the_namespace_moves() {
         let (leases,): (Vec<(String, f64)>,) = pipeline.query(&mut connection).ok()?;
         leases.into_iter().find(|(run, _)| run.starts_with("long@")).map(|(_, end)| end)
     };
-    for node in [from, to] {
-        if node.port == to.port {
-            migrate(from, to, "{schedd}:leases");
+    for place in [from, to] {
+        if place == to {
+            cluster.move_keys(from, to, &["{schedd}:leases".to_owned()]);
         }
+        let node = &cluster.nodes[place];
         // Two renewals: the first may have been under way before.
         for _ in 0..2 {
             let before = lease(node).unwrap();
             until("the lease is renewed", LONG, || lease(node).filter(|end| *end > before));
         }
     }
-    loop {
-        let keys: Vec<String> = from.ask(&["CLUSTER", "GETKEYSINSLOT", SLOT, "100"]).unwrap();
-        if keys.is_empty() {
-            break;
-        }
-        for key in keys {
-            migrate(from, to, &key);
-        }
-    }
-    for node in [to, from] {
-        let () = node.ask(&["CLUSTER", "SETSLOT", SLOT, "NODE", &to_id]).unwrap();
-    }
+    cluster.end_move(from, to);
     scene.until_beats();
     let ended = || scene.effects.of("long").into_iter().find(|effect| effect.ended.is_some());
     until("the long run has ended", LONG, ended);
     assert_eq!(scene.effects.of("long").len(), 1);
     scene.assert_all_done_once();
+}
+
+async fn first(messages: impl Stream<Item = String>) -> String {
+    let mut messages = std::pin::pin!(messages);
+    tokio::time::timeout(LONG, messages.next()).await.unwrap().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_reach_the_nodes_without_all_of_the_cluster() {
+    let cluster = Cluster::start();
+    let url = format!("redis+cluster://127.0.0.1:{}", cluster.nodes[0].port);
+    let keys = Keys::new("schedd").unwrap();
+    let store = Store::new(&Address::parse(&url).unwrap(), keys).unwrap();
+    let (nudges, changes) = (store.nudges().await.unwrap(), store.job_changes().await.unwrap());
+    let add = ["--redis", &url, "add", "--name", "hourly", "--every", "1h", "--shell", "true"];
+    tokio::task::block_in_place(|| Schedctl::alone().run(&add).good());
+    assert_eq!(first(nudges).await, "due");
+    assert!(first(changes).await.starts_with("hourly {"));
+    for node in &cluster.nodes {
+        let info: String = node.ask(&["CLUSTER", "INFO"]).unwrap();
+        assert!(!info.contains("messages_publish_sent"), "{info}");
+    }
 }

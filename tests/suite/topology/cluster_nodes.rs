@@ -5,6 +5,9 @@ use std::process::Command;
 use super::tcp_server::TcpServer;
 use crate::support::wait::{LONG, until};
 
+/// The slot of the keys `{schedd}:...`, by CLUSTER KEYSLOT of a server.
+const SLOT: &str = "15156";
+
 /// Three primaries with a replica each.
 pub(crate) struct Cluster {
     pub(crate) nodes: Vec<TcpServer>,
@@ -63,5 +66,51 @@ impl Cluster {
             let replica = self.nodes.iter().position(|node| is_replica(&node))?;
             Some((owner, replica))
         })
+    }
+
+    /// Returns a primary other than `owner`.
+    pub(crate) fn other_primary(&self, owner: usize) -> usize {
+        let is_primary = |node: &TcpServer| {
+            let info: Option<String> = node.ask(&["INFO", "replication"]).ok();
+            info.is_some_and(|info| info.contains("role:master"))
+        };
+        let mut others = (0..self.nodes.len()).filter(|at| *at != owner);
+        others.find(|at| is_primary(&self.nodes[*at])).unwrap()
+    }
+
+    /// Lets the slot of the namespace begin to move to another primary.
+    pub(crate) fn begin_move(&self, from: usize, to: usize) {
+        let id = |at: usize| -> String { self.nodes[at].ask(&["CLUSTER", "MYID"]).unwrap() };
+        let (from_id, to_id) = (id(from), id(to));
+        let () = self.nodes[to].ask(&["CLUSTER", "SETSLOT", SLOT, "IMPORTING", &from_id]).unwrap();
+        let () = self.nodes[from].ask(&["CLUSTER", "SETSLOT", SLOT, "MIGRATING", &to_id]).unwrap();
+    }
+
+    /// Moves keys, from one node to another.
+    pub(crate) fn move_keys(&self, from: usize, to: usize, keys: &[String]) {
+        let port = self.nodes[to].port.to_string();
+        let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+        words.extend(keys.iter().map(String::as_str));
+        let moved: String = self.nodes[from].ask(&words).unwrap();
+        assert!(moved == "OK" || moved == "NOKEY", "{moved}");
+    }
+
+    /// Moves the other keys of the namespace, and then the slot. Waits until a replica has the keys.
+    pub(crate) fn end_move(&self, from: usize, to: usize) {
+        loop {
+            let words = ["CLUSTER", "GETKEYSINSLOT", SLOT, "50"];
+            let keys: Vec<String> = self.nodes[from].ask(&words).unwrap();
+            if keys.is_empty() {
+                break;
+            }
+            self.move_keys(from, to, &keys);
+        }
+        let id: String = self.nodes[to].ask(&["CLUSTER", "MYID"]).unwrap();
+        for node in [to, from] {
+            let () = self.nodes[node].ask(&["CLUSTER", "SETSLOT", SLOT, "NODE", &id]).unwrap();
+        }
+        until("a replica has the keys", LONG, || {
+            self.nodes[to].ask::<u8>(&["WAIT", "1", "5000"]).ok().filter(|count| *count > 0)
+        });
     }
 }

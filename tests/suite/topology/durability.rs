@@ -49,7 +49,12 @@ fn an_acknowledged_add_is_on_the_replica_and_another_ends_with_75() {
         &["add", "--stdin"],
         b"{\"name\":\"bulk\",\"in\":\"1h\",\"shell\":\"true\"}\n",
     );
-    bulk.refused(1, &["line 1", "0 of 1 replicas"]);
+    bulk.refused(75, &["line 1", "0 of 1 replicas"]);
+    let other = ctl.run_with_input(
+        &["add", "--stdin"],
+        b"{\"name\":\"cut\",\"in\":\"2h\",\"shell\":\"true\"}\n{}\n",
+    );
+    assert_eq!(other.code, 1, "{other:?}");
     for name in ["alone", "cut", "bulk"] {
         ctl.run(&["show", name]).good();
         assert_eq!(has(&replica.redis, &format!("job:{name}")), name == "alone", "{name}");

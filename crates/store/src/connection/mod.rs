@@ -3,6 +3,7 @@
 
 pub(crate) mod address;
 pub(crate) mod least_rights;
+mod messages;
 pub(crate) mod preflight;
 pub(crate) mod primary_search;
 pub(crate) mod redis_link;

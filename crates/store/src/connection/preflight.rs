@@ -35,6 +35,12 @@ pub(crate) fn judge(
                 .to_owned(),
         );
     }
+    if field("dragonfly_version").is_some() {
+        return Err(
+            "the server is Dragonfly, whose scripts do not keep to the rules of Redis; wanted Redis 7.0 or later, or Valkey 7.2 or later"
+                .to_owned(),
+        );
+    }
     let (kind, version) = match (field("valkey_version"), field("redis_version")) {
         (Some(version), _) => ("valkey", version),
         (None, Some(version)) => ("redis", version),
@@ -138,6 +144,7 @@ mod tests {
             ("noeviction", "allkeys-lru", "noeviction"),
             ("standalone", "sentinel", "Sentinel"),
             ("redis_version", "x_version", "version"),
+            ("redis_version", "dragonfly_version:1.2\r\nredis_version", "Dragonfly"),
         ] {
             let error = judged(&GOOD.replace(from, to), None).unwrap_err();
             assert!(error.contains(word), "{error}");

@@ -189,7 +189,7 @@ impl RedisLink {
 
     /// Creates a Redis client for the server that has the data now, with the current user and
     /// password.
-    async fn client(&self) -> Result<redis::Client, StoreError> {
+    pub(super) async fn client(&self) -> Result<redis::Client, StoreError> {
         self.shared.address.primary(self.shared.slot).await
     }
 
@@ -239,17 +239,6 @@ impl RedisLink {
     /// Returns true if the address is that of a cluster.
     pub(crate) fn is_in_cluster(&self) -> bool {
         self.shared.address.is_of_cluster()
-    }
-
-    /// Opens a separate connection that receives the messages of a Redis channel.
-    pub(crate) async fn subscribe(&self, channel: &str) -> Result<redis::aio::PubSub, StoreError> {
-        let client = self.client().await?;
-        let subscribed = async {
-            let mut connection = client.get_async_pubsub().await?;
-            connection.subscribe(channel).await?;
-            Ok(connection)
-        };
-        self.limited(OPEN_LIMIT, subscribed).await
     }
 
     /// Returns the facts that the server reported when the current connection was made. Connects

@@ -128,7 +128,7 @@ impl ReplicaWait {
     ) -> Result<Vec<Result<Value, RedisError>>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("SET").arg(&self.mark).arg("");
-        pipeline.cmd("PUBLISH").arg(&self.mark).arg("");
+        pipeline.cmd("SPUBLISH").arg(&self.mark).arg("");
         let limit = u64::try_from(LIMIT.as_millis()).unwrap_or(u64::MAX);
         pipeline.cmd("WAIT").arg(self.wanted).arg(limit);
         self.link.ask_on(open.clone(), &mut pipeline).await

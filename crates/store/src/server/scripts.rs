@@ -507,12 +507,12 @@ mod tests {
     #[test]
     fn no_script_sends_a_message_without_counting_the_change() {
         for script in all() {
-            assert!(!own_text(script).contains("'PUBLISH'"), "{}", script.name);
+            assert!(!own_text(script).contains("'SPUBLISH'"), "{}", script.name);
         }
         let shared: String = shared_lua::PARTS.iter().map(|part| part.text.as_str()).collect();
         // `note_change` publishes to those who follow events. No node waits for its messages.
         let senders = "only `wake_nodes` and `note_change` send messages";
-        assert_eq!(shared.matches("'PUBLISH'").count(), 2, "{senders}");
+        assert_eq!(shared.matches("'SPUBLISH'").count(), 2, "{senders}");
     }
 
     #[test]

@@ -111,6 +111,11 @@ impl StoreError {
             ErrorKind::InvalidClientConfig | ErrorKind::RESP3NotSupported => {
                 Self::Unfit { address, why }
             }
+            _ if lacks_scripts(error) => Self::Unfit {
+                address,
+                why: "the server runs no Lua scripts; wanted Redis 7.0 or later, or Valkey 7.2 or later with its Lua engine, and EVALSHA and SCRIPT LOAD under their own names"
+                    .to_owned(),
+            },
             _ => match error.code() {
                 Some("OOM") => Self::OutOfMemory { address },
                 Some("NOAUTH" | "WRONGPASS") => Self::Denied { address, why },
@@ -125,6 +130,15 @@ impl StoreError {
             why: format!("no answer within {} ms", after.as_millis()),
         }
     }
+}
+
+/// Returns true if the server does not know the commands that run scripts, or has no engine for Lua.
+fn lacks_scripts(error: &RedisError) -> bool {
+    let detail = error.detail().unwrap_or_default();
+    error.code() == Some("ERR")
+        && ["unknown command 'EVALSHA'", "unknown command 'SCRIPT'", "scripting engine"]
+            .iter()
+            .any(|sign| detail.contains(sign))
 }
 
 /// Returns the error of the Redis library in words, without the prefixes of the library.

@@ -150,7 +150,7 @@ async fn a_place_given_back_in_a_full_queue_wakes_the_nodes_and_one_in_another_d
     assert_eq!(nudges.next().await.as_deref(), Some("due"), "it was full");
     // Not full any more: the end of the other wakes nobody. What is published next is told first.
     world.succeed(2, &claims[1]).await;
-    let _: i64 = world.raw("PUBLISH", "nudge", &["mark"]);
+    let _: i64 = world.raw("SPUBLISH", "nudge", &["mark"]);
     assert_eq!(nudges.next().await.as_deref(), Some("mark"));
 }
 

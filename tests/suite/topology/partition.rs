@@ -1,0 +1,108 @@
+//! The network between two hosts is cut, so that the former primary lives on beside the new primary.
+
+use std::collections::BTreeSet;
+
+use super::net_host::{DATA_PORT, NetHost};
+use crate::support::ctl::Schedctl;
+use crate::support::daemon::Schedd;
+use crate::support::effects::Effects;
+use crate::support::wait::{LONG, until};
+
+#[test]
+fn what_is_acknowledged_outlives_a_cut_network_and_begins_once() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: not root, so no network was cut");
+        return;
+    }
+    let [mut a, mut b] = NetHost::pair();
+    let primary = a.address.clone();
+    a.start_redis(None);
+    b.start_redis(Some(&primary));
+    a.start_sentinel("26379", &primary);
+    b.start_sentinel("26379", &primary);
+    b.start_sentinel("26380", &primary);
+    for (host, port) in [(&a, "26379"), (&b, "26379"), (&b, "26380")] {
+        until("the Sentinels know each other and the replica", LONG, || {
+            let known = host.ask(port, &["INFO", "sentinel"]);
+            known.contains("slaves=1,sentinels=3").then_some(())
+        });
+    }
+    let url = format!(
+        "redis+sentinel://{0}:26379,{1}:26379,{1}:26380/prime?durability=replicated",
+        a.address, b.address
+    );
+    let effects = Effects::new();
+    let jobs = format!(
+        "[daemon]\nlease = \"5s\"\n\
+         [jobs.beat]\nevery = \"1s\"\ndelivery = \"at-most-once\"\nshell = {:?}\n",
+        effects.shell("true")
+    );
+    let node = |host: &NetHost, name: &str| {
+        let program = host.player_of(env!("CARGO_BIN_EXE_schedd"));
+        Schedd::at(&url).played_by(&program).node(name).jobs(&jobs).start()
+    };
+    let _nodes = [node(&a, "on-a"), node(&b, "on-b")];
+    let until_beats = || {
+        let before = effects.of("beat").len();
+        until("the beat goes on", LONG, || {
+            Some(()).filter(|()| effects.of("beat").len() >= before + 2)
+        });
+    };
+    until_beats();
+    let ctl = |host: &NetHost| {
+        let program = host.player_of(env!("CARGO_BIN_EXE_schedctl"));
+        Schedctl::alone().env("SCHEDD_REDIS_URL", &url).played_by(&program)
+    };
+    let (on_a, on_b) = (ctl(&a), ctl(&b));
+    let mut acknowledged = BTreeSet::new();
+    let mut add = |ctl: &Schedctl, name: String, delay: &str| {
+        let shell = effects.shell("true");
+        let words = ["add", "--name", &name, "--in", delay, "--delivery", "at-most-once"];
+        let added = ctl.run(&[&words[..], &["--shell", &shell]].concat());
+        let is_added = added.code == 0;
+        if is_added {
+            acknowledged.insert(name);
+        }
+        (is_added, added)
+    };
+
+    for number in 0..6 {
+        let (is_added, added) = add(&on_a, format!("before{number}"), "15s");
+        assert!(is_added, "{added:?}");
+    }
+
+    a.set_network(false);
+    let (is_added, added) = add(&on_a, "cut-off".to_owned(), "1s");
+    assert!(!is_added && [69, 75].contains(&added.code), "{added:?}");
+    b.until_replication("role:master");
+    assert!(
+        a.ask(DATA_PORT, &["INFO", "replication"]).contains("role:master"),
+        "both are primaries"
+    );
+    // The new primary has no replica, so nothing is acknowledged there either.
+    let mut number = 0;
+    until("the new primary is used", LONG, || {
+        number += 1;
+        let (is_added, added) = add(&on_b, format!("alone{number}"), "1s");
+        assert!(!is_added, "{added:?}");
+        (added.code == 75).then_some(())
+    });
+
+    a.set_network(true);
+    a.until_replication("master_link_status:up");
+    until_beats();
+    for (place, ctl) in [("a", &on_a), ("b", &on_b)] {
+        let mut number = 0;
+        until("an add is acknowledged again", LONG, || {
+            number += 1;
+            add(ctl, format!("{place}{number}"), "1s").0.then_some(())
+        });
+    }
+    assert_eq!(acknowledged.len(), 8);
+    for name in &acknowledged {
+        until("each acknowledged job has begun", LONG, || effects.of(name).pop());
+    }
+    let begun = effects.all();
+    let runs: BTreeSet<&str> = begun.iter().map(|effect| effect.run.as_str()).collect();
+    assert_eq!(runs.len(), begun.len(), "a run that begins at most once began twice: {begun:?}");
+}
