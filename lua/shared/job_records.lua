@@ -130,7 +130,7 @@ local function note_change(audit_log, now, what, by, facts)
   redis.call('ZADD', audit_log, now, text)
   -- The channel is no key, so it needs no place in KEYS.
   local prefix, job_name = string.match(audit_log, '^(.*)audit_log:(.*)$')
-  redis.call('SPUBLISH', prefix .. 'changes', job_name .. ' ' .. text)
+  redis.pcall('SPUBLISH', prefix .. 'changes', job_name .. ' ' .. text)
   redis.call('ZREMRANGEBYRANK', audit_log, 0, -CHANGES - 1)
 end
 

@@ -72,10 +72,11 @@ local function count_change(channel, word, due)
   end
 end
 
--- Wakes the nodes because of a change. The channel and the key with the counters have one name.
+-- Wakes the nodes because of a change. The channel and the key with the counters have one name. A user
+-- without the right to the channel must not stop the step; nodes then see the counter.
 local function wake_nodes(channel, word, due)
   count_change(channel, word, due)
-  redis.call('SPUBLISH', channel, word)
+  redis.pcall('SPUBLISH', channel, word)
 end
 
 -- Wakes the nodes if `id`, just added to `due`, is the first run there. They would otherwise sleep

@@ -22,7 +22,7 @@ use schedd_core::files;
 use schedd_core::host::end_mark::EndedMark;
 use schedd_schedule::names::NodeName;
 use schedd_schedule::time::unix_millis::UnixMillis;
-use schedd_store::{Address, Eviction, Store, StoreError};
+use schedd_store::{Address, Eviction, Store};
 
 const TRY_AGAIN: Duration = Duration::from_millis(500);
 
@@ -200,7 +200,7 @@ pub(super) async fn announce(
                 return Ok(Announced { server: findings.server, ..announced });
             }
             Err(error @ PresenceError::Taken { .. }) => return Err(SetupFailure::conflict(error)),
-            Err(PresenceError::Store(error @ StoreError::Unavailable { .. })) => {
+            Err(PresenceError::Store(error)) if error.is_outage() => {
                 if !is_waiting {
                     info!("{error}; schedd waits for Redis.");
                     manager.waiting(format!("Waiting for Redis: {error}"));

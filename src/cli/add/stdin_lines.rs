@@ -240,8 +240,8 @@ struct Sheet {
     array: Option<JsonArray>,
     progress: AddProgress,
     doubts: LineDoubts,
-    /// The exit code of the command: 75 if all lines but for those added are on too few replicas, 1 if
-    /// another line was refused.
+    /// The exit code of the command: 75 if the job of each refused line is stored, on too few replicas; 1
+    /// if a line was refused for another reason; else 0.
     code: u8,
     added: usize,
     /// The number of lines whose name or unique key already belonged to another job.
@@ -273,7 +273,6 @@ impl Sheet {
                 });
                 match what {
                     Err(why) => {
-                        // A refused line is an ordinary failure, but a line on too few replicas is there.
                         let own = if why.code() == NOT_REPLICATED { NOT_REPLICATED } else { 1 };
                         *code = if [0, own].contains(code) { own } else { 1 };
                         match form {

@@ -96,6 +96,9 @@ impl FailingRedis {
         let lags = !lag.is_zero() && matches!(fault, ServerFault::Kill | ServerFault::Freeze);
         if lags {
             self.servers()[replica].signal(Signal::STOP);
+            // Else what is sent meanwhile waits for the replica in its socket.
+            let _: redis::RedisResult<u32> =
+                self.servers()[primary].ask(&["CLIENT", "KILL", "TYPE", "replica"]);
             std::thread::sleep(lag);
         }
         match fault {

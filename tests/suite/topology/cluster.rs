@@ -79,6 +79,18 @@ fn leases_are_renewed_while_the_slot_of_the_namespace_moves() {
     scene.assert_all_done_once();
 }
 
+/// Subscribes when a node names the new primary.
+async fn resubscribed(store: &Store) -> impl Stream<Item = String> + use<> {
+    let subscribing = async {
+        loop {
+            if let Ok(nudges) = store.nudges().await {
+                break nudges;
+            }
+        }
+    };
+    tokio::time::timeout(LONG, subscribing).await.unwrap()
+}
+
 async fn first(messages: impl Stream<Item = String>) -> String {
     let mut messages = std::pin::pin!(messages);
     tokio::time::timeout(LONG, messages.next()).await.unwrap().unwrap()
@@ -95,6 +107,20 @@ async fn messages_reach_the_nodes_without_all_of_the_cluster() {
     tokio::task::block_in_place(|| Schedctl::alone().run(&add).good());
     assert_eq!(first(nudges).await, "due");
     assert!(first(changes).await.starts_with("hourly {"));
+    let nudges = store.nudges().await.unwrap();
+    let from = cluster.owner().0;
+    let to = cluster.other_primary(from);
+    tokio::task::block_in_place(|| {
+        cluster.begin_move(from, to);
+        cluster.end_move(from, to);
+    });
+    let mut nudges = std::pin::pin!(nudges);
+    let is_over = async { while nudges.next().await.is_some() {} };
+    tokio::time::timeout(LONG, is_over).await.unwrap();
+    let nudges = resubscribed(&store).await;
+    let add = ["--redis", &url, "add", "--name", "daily", "--every", "1d", "--shell", "true"];
+    tokio::task::block_in_place(|| Schedctl::alone().run(&add).good());
+    assert_eq!(first(nudges).await, "due");
     for node in &cluster.nodes {
         let info: String = node.ask(&["CLUSTER", "INFO"]).unwrap();
         assert!(!info.contains("messages_publish_sent"), "{info}");

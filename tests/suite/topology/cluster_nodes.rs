@@ -109,8 +109,14 @@ impl Cluster {
         for node in [to, from] {
             let () = self.nodes[node].ask(&["CLUSTER", "SETSLOT", SLOT, "NODE", &id]).unwrap();
         }
+        // WAIT counts replicas that have the last change of its own connection.
+        let mut connection = self.nodes[to].connection().unwrap();
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("SET").arg("{schedd}:replica_mark").arg("").ignore();
+        pipeline.cmd("WAIT").arg(1).arg(5_000);
         until("a replica has the keys", LONG, || {
-            self.nodes[to].ask::<u8>(&["WAIT", "1", "5000"]).ok().filter(|count| *count > 0)
+            let (count,): (u8,) = pipeline.query(&mut connection).ok()?;
+            (count > 0).then_some(())
         });
     }
 }

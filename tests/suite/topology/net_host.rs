@@ -21,10 +21,20 @@ pub(crate) struct NetHost {
 }
 
 impl NetHost {
+    /// Returns true if this user may create network namespaces. Root in a container may not.
+    pub(crate) fn may_create() -> bool {
+        let name = name_ending_in("probe");
+        let is_made = |words: &[&str]| {
+            let made = Command::new("ip").args(words).output();
+            made.is_ok_and(|made| made.status.success())
+        };
+        is_made(&["netns", "add", &name]) && is_made(&["netns", "del", &name])
+    }
+
     /// Creates two hosts that reach each other.
     pub(crate) fn pair() -> [Self; 2] {
         let hosts = ["a", "b"].map(|letter| {
-            let name = format!("schedd-{}-{letter}", std::process::id());
+            let name = name_ending_in(letter);
             let last = if letter == "a" { 1 } else { 2 };
             ip(&["netns", "add", &name]);
             let dir = tempfile::Builder::new().prefix("schedd-test-").tempdir_in("/tmp").unwrap();
@@ -114,6 +124,10 @@ impl Drop for NetHost {
         }
         let _ = Command::new("ip").args(["netns", "del", &self.name]).status();
     }
+}
+
+fn name_ending_in(end: &str) -> String {
+    format!("schedd-{:08x}-{end}", fastrand::u32(..))
 }
 
 #[track_caller]

@@ -6,10 +6,12 @@ use crate::support::ctl::Schedctl;
 
 #[test]
 fn a_server_without_scripts_is_refused_with_what_is_wanted() {
-    let server = TcpServer::of_data(&["--rename-command", "EVALSHA", ""]);
-    let url = format!("redis://127.0.0.1:{}", server.port);
-    let add = ["--redis", &url, "add", "--in", "1h", "--shell", "true"];
-    Schedctl::alone().run(&add).refused(69, &["runs no Lua scripts", "Redis 7.0"]);
+    for command in ["EVALSHA", "SCRIPT"] {
+        let server = TcpServer::of_data(&["--rename-command", command, ""]);
+        let url = format!("redis://127.0.0.1:{}", server.port);
+        let add = ["--redis", &url, "add", "--in", "1h", "--shell", "true"];
+        Schedctl::alone().run(&add).refused(69, &["runs no Lua scripts", "Redis 7.0"]);
+    }
 }
 
 #[test]

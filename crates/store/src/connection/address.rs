@@ -62,6 +62,13 @@ struct TlsFiles {
     own: Option<(PathBuf, PathBuf)>,
 }
 
+/// The certificates for TLS, as the library takes them.
+#[cfg(feature = "tls")]
+type Certificates = redis::TlsCertificates;
+/// The certificates of a program without TLS: there are none.
+#[cfg(not(feature = "tls"))]
+enum Certificates {}
+
 /// A function that reads a URL from its source. It returns None if the URL cannot be read.
 pub type Reread = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
@@ -107,6 +114,13 @@ impl Address {
             || seeds.is_some() && plain == "unix"
         {
             return Err(fail(&format!("the scheme {scheme:?} is unknown")));
+        }
+        if plain == "rediss" && !cfg!(feature = "tls") {
+            return Err(fail("this program has no TLS; it needs the feature tls of schedd"));
+        }
+        let names_file = |name| redis_url_text::parameter(url, name).is_some();
+        if plain != "rediss" && ["ca_file", "cert_file", "key_file"].into_iter().any(names_file) {
+            return Err(fail("it names files for TLS, which only a rediss URL uses"));
         }
         // The URL is printed, and a control character could change the terminal.
         if url.contains(char::is_control) {
@@ -207,12 +221,11 @@ impl Address {
     }
 
     /// Returns a client for another node of the cluster.
-    pub(crate) async fn node(&self, host: &str, port: u16) -> Result<redis::Client, StoreError> {
+    pub(crate) async fn node(&self, server: ConnectionAddr) -> Result<redis::Client, StoreError> {
         let fail = |why: String| StoreError::Unavailable { address: self.shown.clone(), why };
         let settings = self.current().await;
         let certificates = settings.tls.read().await.map_err(fail)?;
         let first = settings.servers[0].clone();
-        let server = primary_search::at(first.addr(), host, port);
         self.client(certificates.as_ref(), first.set_addr(server))
     }
 
@@ -234,11 +247,14 @@ impl Address {
     /// host.
     fn client(
         &self,
-        certificates: Option<&redis::TlsCertificates>,
+        certificates: Option<&Certificates>,
         info: ConnectionInfo,
     ) -> Result<redis::Client, StoreError> {
         let made = match certificates {
+            #[cfg(feature = "tls")]
             Some(certificates) => redis::Client::build_with_tls(info, certificates.clone()),
+            #[cfg(not(feature = "tls"))]
+            Some(none) => match *none {},
             None => redis::Client::open(info),
         };
         made.map_err(|error| StoreError::from_redis(&self.shown, &error))
@@ -329,7 +345,8 @@ impl Settings {
 impl TlsFiles {
     /// Reads the files. Returns `None` if no file is set. The error names the file that cannot be
     /// read.
-    async fn read(&self) -> Result<Option<redis::TlsCertificates>, String> {
+    #[cfg(feature = "tls")]
+    async fn read(&self) -> Result<Option<Certificates>, String> {
         if *self == Self::default() {
             return Ok(None);
         }
@@ -349,6 +366,13 @@ impl TlsFiles {
             None => None,
         };
         Ok(Some(redis::TlsCertificates { client_tls, root_cert }))
+    }
+
+    /// Returns `None`: an address of a program without TLS names no files.
+    #[cfg(not(feature = "tls"))]
+    #[expect(clippy::unused_async, reason = "programs with TLS read files here")]
+    async fn read(&self) -> Result<Option<Certificates>, String> {
+        Ok(None)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::server::store_error::StoreError;
 
 impl RedisLink {
     /// Opens a separate connection that receives the messages of a channel. The stream ends with the
-    /// connection.
+    /// connection, and when another server has the namespace.
     pub(crate) async fn messages(
         &self,
         channel: &str,
@@ -37,11 +37,13 @@ impl RedisLink {
         };
         let connection = self.limited(OPEN_LIMIT, subscribed).await?;
         // The connection lives as long as the stream.
-        let pushes = stream::unfold((pushed, connection), |(mut pushed, connection)| async {
+        let messages = stream::unfold((pushed, connection), |(mut pushed, connection)| async {
             let push: PushInfo = pushed.recv().await?;
-            (push.kind != PushKind::Disconnection).then_some((push, (pushed, connection)))
+            // A node whose slot has moved unsubscribes its clients, and keeps their connections.
+            let is_over = matches!(push.kind, PushKind::Disconnection | PushKind::SUnsubscribe);
+            (!is_over).then_some((push, (pushed, connection)))
         });
-        Ok(pushes
+        Ok(messages
             .filter_map(async |push| (push.kind == PushKind::SMessage).then(|| text_in(&push))))
     }
 }

@@ -155,7 +155,7 @@ async fn latest(
 }
 
 /// Returns the address of a server that `seed` names. It uses TLS if `seed` does.
-pub(super) fn at(seed: &ConnectionAddr, host: &str, port: u16) -> ConnectionAddr {
+fn at(seed: &ConnectionAddr, host: &str, port: u16) -> ConnectionAddr {
     let host = match seed {
         // A node that does not know its own address leaves the address empty.
         ConnectionAddr::Tcp(seed, _) | ConnectionAddr::TcpTls { host: seed, .. }
@@ -183,17 +183,11 @@ fn owner(text: &str, slot: u16, seed: &ConnectionAddr) -> Option<Primary> {
     for line in text.lines() {
         let mut words = line.split(' ');
         let (Some(place), Some(flags)) = (words.nth(1), words.next()) else { continue };
-        let (place, name) = place.split_once(',').unwrap_or((place, ""));
-        let place = place.split_once('@').map_or(place, |(place, _)| place);
-        let Some((ip, port)) = place.rsplit_once(':') else { continue };
-        let Ok(port) = port.parse() else { continue };
+        let Some((_, server)) = server_of(place, seed) else { continue };
         let is_usable = |flag: &str| !["fail", "noaddr", "handshake"].contains(&flag);
         if !flags.split(',').all(is_usable) {
             continue;
         }
-        // Certificates are for names rather than for addresses.
-        let by_name = matches!(seed, ConnectionAddr::TcpTls { .. }) && !["", "?"].contains(&name);
-        let server = at(seed, if by_name { name } else { ip }, port);
         let epoch = words.nth(3).and_then(|epoch| epoch.parse().ok()).unwrap_or(0);
         let is_owner = flags.split(',').any(|flag| flag == "master")
             && words.skip(1).any(|slots| has_slot(slots, slot));
@@ -203,6 +197,22 @@ fn owner(text: &str, slot: u16, seed: &ConnectionAddr) -> Option<Primary> {
         others.push(server);
     }
     found.map(|(server, epoch)| Primary { server, epoch, others })
+}
+
+/// Returns the address of the node at `place`, an `IP:PORT`, according to a reply of `CLUSTER NODES`.
+pub(super) fn node_at(text: &str, place: &str, seed: &ConnectionAddr) -> Option<ConnectionAddr> {
+    let mut servers = text.lines().filter_map(|line| server_of(line.split(' ').nth(1)?, seed));
+    servers.find(|(found, _)| *found == place).map(|(_, server)| server)
+}
+
+/// Returns the `IP:PORT` of a node and its address, from `IP:PORT@BUS,HOST`. The address has the name of
+/// the host if `seed` uses TLS: certificates are for names rather than for addresses.
+fn server_of<'a>(place: &'a str, seed: &ConnectionAddr) -> Option<(&'a str, ConnectionAddr)> {
+    let (place, name) = place.split_once(',').unwrap_or((place, ""));
+    let place = place.split_once('@').map_or(place, |(place, _)| place);
+    let (ip, port) = place.rsplit_once(':')?;
+    let by_name = matches!(seed, ConnectionAddr::TcpTls { .. }) && !["", "?"].contains(&name);
+    Some((place, at(seed, if by_name { name } else { ip }, port.parse().ok()?)))
 }
 
 /// Returns true if a range such as `0-5460` or `7` has `slot`. A slot on its way to or from a node is
@@ -266,6 +276,8 @@ d 127.0.0.1:7004@17004 master,fail - 0 1 1 connected 10923-16383
             panic!("no TLS")
         };
         assert_eq!((&*host, port), ("two.example", 7002));
+        let asked = node_at(NODES, "127.0.0.1:7002", &seed);
+        assert_eq!(asked, owner(NODES, 5461, &seed).map(|found| found.server));
     }
 
     #[test]

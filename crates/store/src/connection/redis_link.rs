@@ -491,11 +491,15 @@ impl RedisLink {
             {
                 again.add_command(invocation.command());
             }
-            let mut repeated =
-                self.ask_on(open.clone(), &mut again).await?.into_iter().skip(loaded);
+            let mut repeated = self.ask_on(open.clone(), &mut again).await?.into_iter();
+            let refused = repeated.by_ref().take(loaded).find_map(Result::err);
             for answer in answers.iter_mut().filter(|answer| unknown(answer)) {
                 if let Some(second) = repeated.next() {
                     *answer = second;
+                }
+                // A server without an engine for Lua says so only to the one who loads a script.
+                if let Some(refused) = refused.as_ref().filter(|_| unknown(answer)) {
+                    *answer = Err(refused.clone());
                 }
             }
         }

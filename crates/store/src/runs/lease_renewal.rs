@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::Store;
+use crate::server::reply::Reply;
 use crate::server::scripts;
 use crate::server::scripts::millis;
 use crate::server::store_error::StoreError;
@@ -31,60 +32,50 @@ impl Store {
         for (run, fence) in claims {
             call = call.item().of_run(run).arg("fence", fence.as_u64());
         }
-        let mut reply = match self.renewals.invoke(&call).await {
-            Err(StoreError::Unavailable { .. }) if self.link.is_in_cluster() => {
-                match self.renew_in_move(lease, claims).await {
-                    Ok(words) => return Ok(words),
-                    Err(_) => self.link.invoke(&call).await?,
-                }
-            }
+        let reply = match self.renewals.invoke(&call).await {
+            Err(StoreError::SlotMoves { .. }) => return self.renew_in_move(lease, claims).await,
             // A node without free file descriptors cannot open a new connection, but its connection
             // for claims may still work.
             Err(StoreError::Unavailable { .. }) => self.link.invoke(&call).await?,
             reply => reply?,
         };
-        if reply.word != "renewed" {
-            return Err(reply.unknown());
-        }
-        reply.number()?;
-        let mut word = || {
-            let word = reply.text()?;
-            match word.as_str() {
-                "extended" => Ok(LeaseWord::Extended),
-                "lost" => Ok(LeaseWord::Lost),
-                other => other
-                    .strip_prefix("stop:")
-                    .map(|reason| LeaseWord::Stop(reason.to_owned()))
-                    .ok_or_else(|| {
-                        let found = format!("the reply {other:?} is unknown");
-                        StoreError::corrupt("reply of script renew_leases", found)
-                    }),
-            }
-        };
-        claims.iter().map(|_| word()).collect()
+        words_of(reply, claims.len())
     }
+
     /// Renews the leases of these claims while the slot of the namespace moves to another node of the
     /// cluster. A request to stop a run is seen when the slot has moved.
-    async fn renew_in_move(
+    pub async fn renew_in_move(
         &self,
         lease: Duration,
         claims: &[(RunId, Fence)],
     ) -> Result<Vec<LeaseWord>, StoreError> {
-        let lease_end = self.now().await?.saturating_add(lease).as_i64();
-        let mut commands = Vec::new();
+        let mut call = self.call(&scripts::RENEW_LEASES_IN_MOVE).arg("lease_ms", millis(lease));
         for (run, fence) in claims {
-            let member = format!("{run}#{fence}");
-            let mut extend = redis::cmd("ZADD");
-            extend.arg(self.keys.leases()).arg("XX").arg(lease_end).arg(&member);
-            let mut look = redis::cmd("ZSCORE");
-            look.arg(self.keys.leases()).arg(&member);
-            commands.extend([extend, look]);
+            call = call.item().of_run(run).arg("fence", fence.as_u64());
         }
-        let answers = self.renewals.query_in_move(&commands).await?;
-        let word = |pair: &[redis::Value]| match pair.last() {
-            Some(redis::Value::Nil) | None => LeaseWord::Lost,
-            Some(_) => LeaseWord::Extended,
-        };
-        Ok(answers.chunks(2).map(word).collect())
+        words_of(self.renewals.invoke_in_move(&call).await?, claims.len())
     }
+}
+
+/// Returns the results in a reply about this number of claims.
+fn words_of(mut reply: Reply, count: usize) -> Result<Vec<LeaseWord>, StoreError> {
+    if reply.word != "renewed" {
+        return Err(reply.unknown());
+    }
+    reply.number()?;
+    let mut word = || {
+        let word = reply.text()?;
+        match word.as_str() {
+            "extended" => Ok(LeaseWord::Extended),
+            "lost" => Ok(LeaseWord::Lost),
+            other => other
+                .strip_prefix("stop:")
+                .map(|reason| LeaseWord::Stop(reason.to_owned()))
+                .ok_or_else(|| {
+                    let found = format!("the reply {other:?} is unknown");
+                    StoreError::corrupt("reply of script renew_leases", found)
+                }),
+        }
+    };
+    (0..count).map(|_| word()).collect()
 }

@@ -136,6 +136,7 @@ scripts! {
     RECOVER_RUN "recover_run";
     REMOVE_JOB "remove_job";
     RENEW_LEASES "renew_leases";
+    RENEW_LEASES_IN_MOVE "renew_leases_in_move";
     REPLACE_MARK "replace_mark";
     RESTORE_ENTRY "restore_entry";
     RESTORE_KEY "restore_key";

@@ -16,6 +16,15 @@ pub enum StoreError {
         /// The cause of the missing answer.
         why: String,
     },
+    /// The slot of the namespace is on its way to another node of the cluster. The call may be repeated,
+    /// and was not executed.
+    #[error(
+        "Redis at {address} cannot be reached: the slot of the namespace is on its way to another node of the cluster"
+    )]
+    SlotMoves {
+        /// The address of Redis.
+        address: String,
+    },
     /// Redis answers but refuses this client: wrong password or missing permission.
     #[error("Redis at {address} refuses this client: {why}")]
     Denied {
@@ -87,12 +96,18 @@ impl StoreError {
         matches!(
             self,
             Self::Unavailable { .. }
+                | Self::SlotMoves { .. }
                 | Self::Denied { .. }
                 | Self::Unfit { .. }
                 | Self::Replaced { .. }
                 | Self::NotReplicated { .. }
                 | Self::OutOfMemory { .. }
         )
+    }
+
+    /// Returns true if Redis gave no answer, or asks to try later.
+    pub fn is_outage(&self) -> bool {
+        matches!(self, Self::Unavailable { .. } | Self::SlotMoves { .. })
     }
 
     /// Returns the error for wrong data in Redis. `subject` is the script or key with the data, and
@@ -118,6 +133,7 @@ impl StoreError {
             },
             _ => match error.code() {
                 Some("OOM") => Self::OutOfMemory { address },
+                Some("ASK" | "TRYAGAIN") => Self::SlotMoves { address },
                 Some("NOAUTH" | "WRONGPASS") => Self::Denied { address, why },
                 _ => Self::Unavailable { address, why },
             },
@@ -162,9 +178,6 @@ fn describe(error: &RedisError) -> String {
             (Some("BUSY"), _) => "the server is busy with a long Lua script of some client".to_owned(),
             (Some("MASTERDOWN"), _) => {
                 "the server is a replica that has lost its primary; give the address of the primary".to_owned()
-            }
-            (Some("ASK" | "TRYAGAIN"), _) => {
-                "the slot of the namespace is on its way to another node of the cluster".to_owned()
             }
             (Some("NOREPLICAS"), _) => {
                 "the server accepts no writes, because fewer replicas than min-replicas-to-write are connected".to_owned()

@@ -33,6 +33,13 @@ async fn a_renewal_reports_of_each_lease_whether_it_is_held_stopped_or_lost() {
         Some(14_000),
         "it runs until it has stopped"
     );
+    let words = world.at(5_000).renew_in_move(LEASE, &held).await.unwrap();
+    let held_ones = [LeaseWord::Extended, LeaseWord::Extended];
+    assert_eq!(
+        (&words[..2], &words[2..]),
+        (&held_ones[..], &[LeaseWord::Lost, LeaseWord::Lost][..])
+    );
+    assert_eq!(world.score("leases", &format!("{}#{}", held[0].0, held[0].1)), Some(15_000));
     assert_eq!(world.store.list_leases(10).await.unwrap().len(), 3, "a renewal makes no lease");
     world.assert_sound();
 }

@@ -428,6 +428,11 @@ const TESTS: &[(&str, &str, &str)] = &[
         "renewed",
         "a_renewal_reports_of_each_lease_whether_it_is_held_stopped_or_lost",
     ),
+    (
+        "renew_leases_in_move",
+        "renewed",
+        "a_renewal_reports_of_each_lease_whether_it_is_held_stopped_or_lost",
+    ),
     ("replace_mark", "replaced", "only_the_request_that_made_a_mark_replaces_it"),
     ("replace_mark", "another", "only_the_request_that_made_a_mark_replaces_it"),
     ("restore_entry", "places", "a_lease_put_back_counts_in_its_queue_and_its_run_has_its_places"),

@@ -275,7 +275,7 @@ impl ClaimedAttempt {
             };
             let recorded = match kept {
                 // If Redis is out of reach for the output, sending the end would fail too.
-                Err(error @ StoreError::Unavailable { .. }) => Err(error),
+                Err(error) if error.is_outage() => Err(error),
                 _ => {
                     runner
                         .node

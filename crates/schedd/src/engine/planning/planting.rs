@@ -330,7 +330,7 @@ async fn until_answered<T, F: Future<Output = Result<T, StoreError>>>(
 ) -> Result<T, StoreError> {
     for _ in 1..TRIES {
         match send().await {
-            Err(StoreError::Unavailable { .. }) => tokio::time::sleep(PAUSE).await,
+            Err(error) if error.is_outage() => tokio::time::sleep(PAUSE).await,
             answered => return answered,
         }
     }

@@ -91,7 +91,7 @@ impl OutageLog {
     /// call.
     pub(crate) fn failed(&self, error: &StoreError, effect: &str) {
         let cause = error.to_string();
-        if matches!(error, StoreError::Unavailable { .. }) {
+        if error.is_outage() {
             return self.no_answer(cause);
         }
         // The effect comes first, because the text of an error ends with its remedy.

@@ -259,6 +259,9 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
         "renew_leases" => {
             format!("{:?}", store.renew_leases(LEASE, &[(run.clone(), claim().fence)]).await?)
         }
+        "renew_leases_in_move" => {
+            format!("{:?}", store.renew_in_move(LEASE, &[(run.clone(), claim().fence)]).await?)
+        }
         "resume_job" => {
             let order = ResumeOrder {
                 name: job.name.clone(),

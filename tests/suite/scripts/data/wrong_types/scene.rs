@@ -45,7 +45,12 @@ pub(super) enum Stage {
 
 pub(super) fn stage_of(script: &str) -> Stage {
     match script {
-        "finish_plain_runs" | "finish_run" | "recover_run" | "renew_leases" | "write_output"
+        "finish_plain_runs"
+        | "finish_run"
+        | "recover_run"
+        | "renew_leases"
+        | "renew_leases_in_move"
+        | "write_output"
         | "forget_outputs" => Stage::Claimed,
         "resume_job" => Stage::Paused,
         "retry_run" => Stage::Dead,
