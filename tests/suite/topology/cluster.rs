@@ -118,7 +118,7 @@ async fn messages_reach_the_nodes_without_all_of_the_cluster() {
     let is_over = async { while nudges.next().await.is_some() {} };
     tokio::time::timeout(LONG, is_over).await.unwrap();
     let nudges = resubscribed(&store).await;
-    let add = ["--redis", &url, "add", "--name", "daily", "--every", "1d", "--shell", "true"];
+    let add = ["--redis", &url, "add", "--name", "minutely", "--every", "1m", "--shell", "true"];
     tokio::task::block_in_place(|| Schedctl::alone().run(&add).good());
     assert_eq!(first(nudges).await, "due");
     for node in &cluster.nodes {
