@@ -17,9 +17,8 @@ const OF_A_POLL: u64 = 2;
 const OF_THE_REST: u64 = 24;
 
 /// Returns how often each command was called, also in scripts, less those of this test itself.
-fn calls(redis: &TestRedis) -> BTreeMap<String, u64> {
-    let text: String =
-        redis::cmd("INFO").arg("commandstats").query(&mut redis.connection()).unwrap();
+fn calls(connection: &mut redis::Connection) -> BTreeMap<String, u64> {
+    let text: String = redis::cmd("INFO").arg("commandstats").query(connection).unwrap();
     let read = |line: &str| {
         let (command, facts) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
         Some((command.to_owned(), facts.split(',').next()?.parse().ok()?))
@@ -48,9 +47,10 @@ fn an_idle_node_sends_two_commands_a_poll_whatever_waits_and_in_however_many_lan
         .collect();
     Schedctl::on(&redis).run_with_input(&["add", "--stdin"], lines.as_bytes()).good();
     // After its start, a node looks some times at all plans.
-    let (mut since, mut last) = (calls(&redis), String::new());
+    let mut connection = redis.connection();
+    let (mut since, mut last) = (calls(&mut connection), String::new());
     until("the node is idle", LONG * 2, || {
-        let now = calls(&redis);
+        let now = calls(&mut connection);
         let count =
             |calls: &BTreeMap<String, u64>, command: &str| calls.get(command).copied().unwrap_or(0);
         let polls = count(&now, "mget") - count(&since, "mget");
