@@ -35,7 +35,7 @@ struct Added {
 /// The time for which a replica gets no changes before its primary fails, where nothing waits for it.
 const LAG: Duration = Duration::from_secs(1);
 
-/// A trial, and what the nodes wait for.
+/// The settings of a trial.
 pub(crate) struct FailoverTrial {
     pub(crate) topology: Topology,
     pub(crate) seed: u64,
@@ -45,7 +45,8 @@ pub(crate) struct FailoverTrial {
     pub(crate) may_lose: bool,
 }
 
-/// Plays one trial. Prints its findings and a summary.
+/// Lets the primary fail while jobs are added, and compares what ran with what was acknowledged. Prints
+/// each broken promise and a summary.
 pub(crate) fn run(trial: &FailoverTrial, interrupted: &AtomicBool) -> ExitCode {
     let FailoverTrial { topology, seed, length, may_lose } = *trial;
     println!("chaos: topology={topology:?} seed={seed} nodes={NODES} faults for {length:?}");

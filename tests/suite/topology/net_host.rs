@@ -57,7 +57,8 @@ impl NetHost {
         ip(&["-n", &self.name, "link", "set", "net", if is_up { "up" } else { "down" }]);
     }
 
-    /// Returns a program that runs another program on this host, with the same arguments.
+    /// Writes a script that runs `program` on this host with the arguments of the script. Returns the
+    /// path of the script.
     pub(crate) fn player_of(&self, program: &str) -> PathBuf {
         let path = self.dir.path().join(program.rsplit('/').next().unwrap());
         let text = format!("#!/bin/sh\nexec ip netns exec {} {program} \"$@\"\n", self.name);
@@ -75,7 +76,8 @@ impl NetHost {
         self.until_answers(DATA_PORT);
     }
 
-    /// Starts a Sentinel for the primary on `primary`, of which two must agree.
+    /// Starts a Sentinel that watches the server of data on the host with the address `primary`. Two
+    /// Sentinels must agree before another server takes over.
     pub(crate) fn start_sentinel(&mut self, port: &str, primary: &str) {
         let file = self.dir.path().join(format!("{port}.conf"));
         let text = format!(
@@ -100,7 +102,7 @@ impl NetHost {
         });
     }
 
-    /// Returns the answer of a server on this host.
+    /// Sends a command to the server on this port of the host, and returns its answer.
     pub(crate) fn ask(&self, port: &str, words: &[&str]) -> String {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name, "redis-cli", "-p", port]).args(words);

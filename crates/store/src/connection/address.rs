@@ -163,7 +163,8 @@ impl Address {
         &self.settings.servers[0]
     }
 
-    /// Returns the number of replicas that must have a change before it is acknowledged; 0 for none.
+    /// Returns the number of replicas that must have a change before schedd acknowledges it. 0 means that
+    /// schedd waits for no replica.
     pub(crate) fn replicas(&self) -> u8 {
         self.settings.replicas
     }

@@ -13,8 +13,8 @@ use crate::server::reply::text_of;
 use crate::server::store_error::StoreError;
 
 impl RedisLink {
-    /// Opens a separate connection that receives the messages of a channel. The stream ends with the
-    /// connection, and when another server has the namespace.
+    /// Subscribes to a channel of Redis on a connection of its own. Returns the texts of its messages. The
+    /// stream ends when the connection breaks, or when the slot of the namespace moves to another node.
     pub(crate) async fn messages(
         &self,
         channel: &str,
@@ -39,7 +39,8 @@ impl RedisLink {
         // The connection lives as long as the stream.
         let messages = stream::unfold((pushed, connection), |(mut pushed, connection)| async {
             let push: PushInfo = pushed.recv().await?;
-            // A node whose slot has moved unsubscribes its clients, and keeps their connections.
+            // A node that gives a slot away ends the subscriptions of its clients, but keeps their
+            // connections open.
             let is_over = matches!(push.kind, PushKind::Disconnection | PushKind::SUnsubscribe);
             (!is_over).then_some((push, (pushed, connection)))
         });

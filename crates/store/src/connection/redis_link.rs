@@ -231,7 +231,8 @@ impl RedisLink {
         self.shared.address.shown()
     }
 
-    /// Returns the number of replicas that must have a change before it is acknowledged; 0 for none.
+    /// Returns the number of replicas that must have a change before schedd acknowledges it. 0 means that
+    /// schedd waits for no replica.
     pub(crate) fn replicas(&self) -> u8 {
         self.shared.address.replicas()
     }
@@ -497,7 +498,8 @@ impl RedisLink {
                 if let Some(second) = repeated.next() {
                     *answer = second;
                 }
-                // A server without an engine for Lua says so only to the one who loads a script.
+                // A server without a Lua engine answers NOSCRIPT to EVALSHA. Only its answer to SCRIPT
+                // LOAD names the missing engine.
                 if let Some(refused) = refused.as_ref().filter(|_| unknown(answer)) {
                     *answer = Err(refused.clone());
                 }

@@ -77,7 +77,8 @@ impl ReplicaWait {
                 let _ = caller.answer.send(result);
             }
         }
-        // The next task may have begun, and its callers are not of this task.
+        // No caller waited, so another task may serve newer callers by now. The guard would answer
+        // those callers with an error.
         mem::forget(guard);
     }
 

@@ -50,7 +50,7 @@ impl RedisLink {
         let mut connection = self.limited(OPEN_LIMIT, connecting).await?;
         let mut pipeline = redis::pipe();
         pipeline.cmd("SCRIPT").arg("LOAD").arg(call.script.text.as_str()).ignore();
-        // The permission holds for one command.
+        // ASKING permits the next command only.
         pipeline.cmd("ASKING").ignore().add_command(call.command());
         let (value,) = self.limited(ANSWER_LIMIT, pipeline.query_async(&mut connection)).await?;
         Ok(value)

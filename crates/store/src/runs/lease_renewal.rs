@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::Store;
 use crate::server::reply::Reply;
 use crate::server::scripts;
-use crate::server::scripts::millis;
+use crate::server::scripts::{Invocation, Script, millis};
 use crate::server::store_error::StoreError;
 use schedd_schedule::names::{Fence, RunId};
 
@@ -28,10 +28,7 @@ impl Store {
         lease: Duration,
         claims: &[(RunId, Fence)],
     ) -> Result<Vec<LeaseWord>, StoreError> {
-        let mut call = self.call(&scripts::RENEW_LEASES).arg("lease_ms", millis(lease));
-        for (run, fence) in claims {
-            call = call.item().of_run(run).arg("fence", fence.as_u64());
-        }
+        let call = self.renewal(&scripts::RENEW_LEASES, lease, claims);
         let reply = match self.renewals.invoke(&call).await {
             Err(StoreError::SlotMoves { .. }) => return self.renew_in_move(lease, claims).await,
             // A node without free file descriptors cannot open a new connection, but its connection
@@ -39,7 +36,7 @@ impl Store {
             Err(StoreError::Unavailable { .. }) => self.link.invoke(&call).await?,
             reply => reply?,
         };
-        words_of(reply, claims.len())
+        words_in(reply, claims.len())
     }
 
     /// Renews the leases of these claims while the slot of the namespace moves to another node of the
@@ -49,16 +46,27 @@ impl Store {
         lease: Duration,
         claims: &[(RunId, Fence)],
     ) -> Result<Vec<LeaseWord>, StoreError> {
-        let mut call = self.call(&scripts::RENEW_LEASES_IN_MOVE).arg("lease_ms", millis(lease));
-        for (run, fence) in claims {
-            call = call.item().of_run(run).arg("fence", fence.as_u64());
-        }
-        words_of(self.renewals.invoke_in_move(&call).await?, claims.len())
+        let call = self.renewal(&scripts::RENEW_LEASES_IN_MOVE, lease, claims);
+        words_in(self.renewals.invoke_in_move(&call).await?, claims.len())
+    }
+
+    /// Returns a call of `script` for these claims.
+    fn renewal(
+        &self,
+        script: &'static Script,
+        lease: Duration,
+        claims: &[(RunId, Fence)],
+    ) -> Invocation {
+        let call = self.call(script).arg("lease_ms", millis(lease));
+        let item = |call: Invocation, (run, fence): &(RunId, Fence)| {
+            call.item().of_run(run).arg("fence", fence.as_u64())
+        };
+        claims.iter().fold(call, item)
     }
 }
 
-/// Returns the results in a reply about this number of claims.
-fn words_of(mut reply: Reply, count: usize) -> Result<Vec<LeaseWord>, StoreError> {
+/// Reads the reply of a renewal script, which has one word for each of `count` claims.
+fn words_in(mut reply: Reply, count: usize) -> Result<Vec<LeaseWord>, StoreError> {
     if reply.word != "renewed" {
         return Err(reply.unknown());
     }

@@ -8,8 +8,8 @@ use crate::engine::recovery::journal::ClaimedRun;
 use schedd_schedule::names::RunId;
 use schedd_store::{Claim, RunRecord, StoreError};
 
-/// Waits until enough replicas have these claims, where `durability` is `replicated`. The record of a
-/// claim is the mark in Redis.
+/// Waits until enough replicas have the records of these claims. Such a record is the mark in Redis.
+/// Returns at once if `durability` is not `replicated`.
 pub(crate) async fn await_replicas(
     node: &NodeContext,
     claims: &[&Claim],
