@@ -6,12 +6,17 @@ use fastrand::Rng;
 use rustix::process::Signal;
 
 use super::cluster_nodes::Cluster;
+use super::net_host::Network;
+use super::place::Place;
 use super::tcp_server::TcpServer;
 use super::watched::Watched;
 use crate::support::wait::{LONG, until};
 
 /// The time for which a slot is on its way. It is longer than the lease of the nodes.
 const MOVING: Duration = Duration::from_secs(8);
+
+/// The time for which a host stays cut off after its primary has a successor.
+const CUT: Duration = Duration::from_secs(3);
 
 /// Who chooses the primary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -23,7 +28,13 @@ pub(crate) enum Topology {
 }
 
 /// A Redis whose primary can fail.
-pub(super) enum FailingRedis {
+pub(super) struct FailingRedis<'n> {
+    servers: Servers,
+    /// The network between the hosts of the servers. `None` if all are on this host.
+    network: Option<&'n Network>,
+}
+
+enum Servers {
     Watched(Watched),
     Cluster(Cluster),
 }
@@ -34,45 +45,58 @@ pub(super) enum ServerFault {
     Kill,
     Freeze,
     OnDemand,
+    /// Its host is cut off from the others, and the primary lives on; in a network only.
+    Cut,
     /// The slot of the namespace moves to another primary; in a cluster only.
     Move,
 }
 
 impl ServerFault {
-    pub(super) fn draw(rng: &mut Rng, topology: Topology) -> Self {
-        let all = [Self::Kill, Self::Freeze, Self::OnDemand, Self::Move];
-        all[rng.usize(..if topology == Topology::Cluster { 4 } else { 3 })]
+    fn draw(rng: &mut Rng, has_network: bool, is_cluster: bool) -> Self {
+        let mut all = vec![Self::Kill, Self::Freeze, Self::OnDemand];
+        all.extend(has_network.then_some(Self::Cut));
+        all.extend(is_cluster.then_some(Self::Move));
+        all[rng.usize(..all.len())]
     }
 }
 
-impl FailingRedis {
-    pub(super) fn start(topology: Topology) -> Self {
-        match topology {
-            Topology::Sentinel => Self::Watched(Watched::start()),
-            Topology::Cluster => Self::Cluster(Cluster::start()),
-        }
+impl<'n> FailingRedis<'n> {
+    /// Starts the servers on the three hosts of `network`, or on this host.
+    pub(super) fn start(topology: Topology, network: Option<&'n Network>) -> Self {
+        let here = Place::here();
+        let places = [0, 1, 2].map(|at| network.map_or(&here, |network| &network.hosts[at].place));
+        let servers = match topology {
+            Topology::Sentinel => Servers::Watched(Watched::start_at(&places)),
+            Topology::Cluster => Servers::Cluster(Cluster::start_at(&places)),
+        };
+        Self { servers, network }
+    }
+
+    pub(super) fn draw_fault(&self, rng: &mut Rng) -> ServerFault {
+        let is_cluster = matches!(self.servers, Servers::Cluster(_));
+        ServerFault::draw(rng, self.network.is_some(), is_cluster)
     }
 
     /// Returns the keys of `[redis]` that name the servers.
     pub(super) fn section(&self) -> String {
-        match self {
-            Self::Watched(watched) => watched.section(),
-            Self::Cluster(cluster) => cluster.section(),
+        match &self.servers {
+            Servers::Watched(watched) => watched.section(),
+            Servers::Cluster(cluster) => cluster.section(),
         }
     }
 
     fn servers(&mut self) -> &mut Vec<TcpServer> {
-        match self {
-            Self::Watched(watched) => &mut watched.servers,
-            Self::Cluster(cluster) => &mut cluster.nodes,
+        match &mut self.servers {
+            Servers::Watched(watched) => &mut watched.servers,
+            Servers::Cluster(cluster) => &mut cluster.nodes,
         }
     }
 
     /// Waits until the namespace has a primary with a replica. Returns the places of both.
     fn owner(&self) -> (usize, usize) {
-        match self {
-            Self::Cluster(cluster) => cluster.owner(),
-            Self::Watched(watched) => {
+        match &self.servers {
+            Servers::Cluster(cluster) => cluster.owner(),
+            Servers::Watched(watched) => {
                 watched.until_complete();
                 until("the primary has a replica", LONG, || {
                     let is = |server: &TcpServer, words: &str| {
@@ -106,14 +130,17 @@ impl FailingRedis {
             ServerFault::Kill => self.servers()[primary].kill9(),
             ServerFault::Freeze => self.servers()[primary].signal(Signal::STOP),
             ServerFault::OnDemand => {
-                let asked: redis::RedisResult<()> = match self {
-                    Self::Watched(watched) => {
+                let asked: redis::RedisResult<()> = match &self.servers {
+                    Servers::Watched(watched) => {
                         watched.sentinels[0].ask(&["SENTINEL", "FAILOVER", "prime"])
                     }
-                    Self::Cluster(cluster) => cluster.nodes[replica].ask(&["CLUSTER", "FAILOVER"]),
+                    Servers::Cluster(cluster) => {
+                        cluster.nodes[replica].ask(&["CLUSTER", "FAILOVER"])
+                    }
                 };
                 asked.unwrap();
             }
+            ServerFault::Cut => self.join_host_of(primary, false),
         }
         if lags {
             self.servers()[replica].signal(Signal::CONT);
@@ -122,25 +149,35 @@ impl FailingRedis {
             let info: String = self.servers()[replica].ask(&["INFO", "replication"]).ok()?;
             info.contains("role:master").then_some(())
         });
-        match (fault, &mut *self) {
-            (ServerFault::Kill, Self::Watched(watched)) => {
+        match (fault, &mut self.servers) {
+            (ServerFault::Kill, Servers::Watched(watched)) => {
                 watched.until_named(replica);
-                let port = watched.servers[replica].port;
-                watched.servers[primary].restart_as_replica_of(port);
+                watched.restart_as_replica(primary, replica);
             }
-            (ServerFault::Kill, Self::Cluster(cluster)) => cluster.nodes[primary].restart(),
+            (ServerFault::Kill, Servers::Cluster(cluster)) => cluster.nodes[primary].restart(),
             (ServerFault::Freeze, _) => {
                 std::thread::sleep(Duration::from_secs(1));
                 self.servers()[primary].signal(Signal::CONT);
+            }
+            (ServerFault::Cut, _) => {
+                std::thread::sleep(CUT);
+                self.join_host_of(primary, true);
             }
             (ServerFault::OnDemand | ServerFault::Move, _) => {}
         }
         self.owner();
     }
 
+    /// Joins the host of a server to the network, or cuts it off.
+    fn join_host_of(&self, server: usize, is_joined: bool) {
+        let Some(network) = self.network else { return };
+        // The servers are on the hosts in turn.
+        network.join(server % network.hosts.len(), is_joined);
+    }
+
     /// Moves the slot of the namespace to another primary, which takes [`MOVING`].
     fn move_slot(&self, from: usize) {
-        let Self::Cluster(cluster) = self else { return };
+        let Servers::Cluster(cluster) = &self.servers else { return };
         let to = cluster.other_primary(from);
         cluster.begin_move(from, to);
         std::thread::sleep(MOVING);

@@ -4,6 +4,10 @@
 #[path = "../../suite/topology/cluster_nodes.rs"]
 mod cluster_nodes;
 pub(crate) mod failing_redis;
+#[path = "../../suite/topology/net_host.rs"]
+mod net_host;
+#[path = "../../suite/topology/place.rs"]
+mod place;
 #[path = "../../suite/topology/tcp_server.rs"]
 mod tcp_server;
 pub(crate) mod trial_of_failovers;

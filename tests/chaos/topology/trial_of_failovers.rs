@@ -2,6 +2,7 @@
 //! What was acknowledged is compared with what the jobs did.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use fastrand::Rng;
 
 use super::failing_redis::{FailingRedis, ServerFault, Topology};
+use super::net_host::Network;
 use crate::support::ctl::Schedctl;
 use crate::support::daemon::Schedd;
 use crate::support::effects::{Effect, Effects};
@@ -50,8 +52,21 @@ pub(crate) struct FailoverTrial {
 pub(crate) fn run(trial: &FailoverTrial, interrupted: &AtomicBool) -> ExitCode {
     let FailoverTrial { topology, seed, length, may_lose } = *trial;
     println!("chaos: topology={topology:?} seed={seed} nodes={NODES} faults for {length:?}");
+    // Each host has servers, a node and an adder, so that a cut leaves a primary with its clients.
+    let network = Network::may_create().then(|| Network::of(NODES));
+    match &network {
+        Some(network) => network.enter(),
+        None => {
+            println!("  no network is cut, because this user may not create network namespaces")
+        }
+    }
+    let program_on = |host: usize, program: &str| match &network {
+        Some(network) => network.hosts[host].player_of(program),
+        None => PathBuf::from(program),
+    };
     let mut rng = Rng::with_seed(seed);
-    let (mut redis, effects) = (FailingRedis::start(topology), Effects::new());
+    let mut redis = FailingRedis::start(topology, network.as_ref());
+    let effects = Effects::new();
     let durability = if may_lose { "none" } else { "replicated" };
     let lag = if may_lose { LAG } else { Duration::ZERO };
     let section = format!("[redis]\n{}durability = {durability:?}\n", redis.section());
@@ -62,25 +77,33 @@ pub(crate) fn run(trial: &FailoverTrial, interrupted: &AtomicBool) -> ExitCode {
         effects.shell("true")
     );
     let start = |at| {
-        let node = Schedd::with_private_redis().node(&format!("n{at}")).jobs(&jobs).start();
+        let program = program_on(at, env!("CARGO_BIN_EXE_schedd"));
+        let node = Schedd::with_private_redis().played_by(&program).node(&format!("n{at}"));
+        let node = node.jobs(&jobs).start();
         node.wait_for_log("All jobs of the jobs file are applied");
         node
     };
     let mut nodes: Vec<Schedd> = (0..NODES).map(start).collect();
-    let ctl = Schedctl::alone();
-    std::fs::write(ctl.home().join("jobs.toml"), &jobs).unwrap();
+    let ctl_by = |program: &Path| {
+        let ctl = Schedctl::alone().played_by(program);
+        std::fs::write(ctl.home().join("jobs.toml"), &jobs).unwrap();
+        ctl
+    };
+    let schedctl = env!("CARGO_BIN_EXE_schedctl");
+    let ctl = ctl_by(Path::new(schedctl));
     let (added, is_over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
     let mut kills = Vec::new();
     let mut faults = 0;
     thread::scope(|scope| {
         for adder in 0..ADDERS {
-            let (ctl, effects, added, is_over) = (&ctl, &effects, &added, &is_over);
-            scope.spawn(move || add_until(is_over, adder, ctl, effects, added));
+            let (ctl, effects) = (ctl_by(&program_on(adder % NODES, schedctl)), &effects);
+            let (added, is_over) = (&added, &is_over);
+            scope.spawn(move || add_until(is_over, adder, &ctl, effects, added));
         }
         let began = Instant::now();
         while began.elapsed() < length && !interrupted.load(Ordering::SeqCst) {
             thread::sleep(Duration::from_millis(rng.u64(3_000..7_000)));
-            let fault = ServerFault::draw(&mut rng, topology);
+            let fault = redis.draw_fault(&mut rng);
             println!("  {:>5.1} s: {fault:?}", began.elapsed().as_secs_f64());
             if matches!(fault, ServerFault::Kill) {
                 kills.push(nanos());

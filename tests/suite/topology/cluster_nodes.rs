@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use super::place::Place;
 use super::tcp_server::TcpServer;
 use crate::support::wait::{LONG, until};
 
@@ -14,11 +15,19 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
+    /// Starts all on this host.
     pub(crate) fn start() -> Self {
-        let start =
-            |_| TcpServer::of_data(&["--cluster-enabled", "yes", "--cluster-node-timeout", "1500"]);
+        let here = Place::here();
+        Self::start_at(&[&here; 3])
+    }
+
+    /// Starts two nodes at each place. A primary and its replica are at different places as far as there
+    /// are.
+    pub(crate) fn start_at(places: &[&Place; 3]) -> Self {
+        let words = ["--cluster-enabled", "yes", "--cluster-node-timeout", "1500"];
+        let start = |at: usize| TcpServer::of_data(places[at % places.len()], &words);
         let nodes: Vec<TcpServer> = (0..6).map(start).collect();
-        let hosts = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port));
+        let hosts = nodes.iter().map(TcpServer::address);
         let made = Command::new("redis-cli")
             .args(["--cluster", "create"])
             .args(hosts)
@@ -44,7 +53,7 @@ impl Cluster {
 
     pub(crate) fn section(&self) -> String {
         // The nodes learn the others.
-        format!("cluster = [\"127.0.0.1:{}\"]\n", self.nodes[0].port)
+        format!("cluster = [{:?}]\n", self.nodes[0].address())
     }
 
     /// Returns the primary of the namespace and its replica.
@@ -89,7 +98,8 @@ impl Cluster {
     /// Moves keys, from one node to another.
     pub(crate) fn move_keys(&self, from: usize, to: usize, keys: &[String]) {
         let port = self.nodes[to].port.to_string();
-        let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+        let address = &self.nodes[to].place.address;
+        let mut words = vec!["MIGRATE", address, &port, "", "0", "5000", "KEYS"];
         words.extend(keys.iter().map(String::as_str));
         let moved: String = self.nodes[from].ask(&words).unwrap();
         assert!(moved == "OK" || moved == "NOKEY", "{moved}");

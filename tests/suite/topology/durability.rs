@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::tcp_server::TcpServer;
 use super::watched::Watched;
 
 use crate::api::{ApiScene, DEFINING};
@@ -141,7 +142,7 @@ fn no_acknowledged_add_is_lost_by_a_killed_primary() {
     const ADDERS: usize = 3;
     let rounds = std::env::var("SCHEDD_FAILOVERS").map_or(2, |count| count.parse().unwrap());
     let mut watched = Watched::start();
-    let hosts = watched.sentinels.iter().map(|one| format!("127.0.0.1:{}", one.port));
+    let hosts = watched.sentinels.iter().map(TcpServer::address);
     let hosts = hosts.collect::<Vec<_>>().join(",");
     let url = format!("redis+sentinel://{hosts}/prime?durability=replicated");
     let acknowledged = Mutex::new(Vec::new());
@@ -178,8 +179,7 @@ fn no_acknowledged_add_is_lost_by_a_killed_primary() {
             let key = format!("{{schedd}}:job:{name}");
             assert_eq!(watched.servers[0].ask(&["EXISTS", &key]), Ok(1), "{name} is lost");
         }
-        let primary = watched.servers[0].port;
-        watched.servers[1].restart_as_replica_of(primary);
+        watched.restart_as_replica(1, 0);
         watched.until_complete();
     }
     let count = acknowledged.lock().unwrap().len();

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use super::place::Place;
 use super::tcp_server::TcpServer;
 use crate::support::ctl::Schedctl;
 use crate::support::daemon::Schedd;
@@ -30,7 +31,7 @@ fn redis_is_reached_by_tls_with_own_authority_and_certificate() {
     let certificates = tempfile::tempdir_in("/tmp").unwrap();
     make_certificates(certificates.path());
     let file = |name: &str| certificates.path().join(name).display().to_string();
-    let server = TcpServer::start(|[port, _], _| {
+    let server = TcpServer::start(&Place::here(), |[port, _], _| {
         let words = [
             "--port",
             "0",

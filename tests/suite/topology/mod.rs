@@ -8,6 +8,7 @@ mod failover_scene;
 mod least_rights;
 mod net_host;
 mod partition;
+mod place;
 mod sentinels;
 mod servers;
 mod tcp_server;

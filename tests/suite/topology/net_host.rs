@@ -1,26 +1,35 @@
-//! Two hosts with a network of their own between them, which can be cut: network namespaces with a pair
-//! of virtual interfaces. They are removed on drop, after the processes in them.
+//! Hosts on a network that can be cut: network namespaces, each joined to a hub by a pair of virtual
+//! interfaces. They are removed on drop, which must follow the end of the processes in them.
 
+use std::fs::File;
+use std::os::fd::AsFd as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tempfile::TempDir;
 
+use super::place::Place;
 use crate::support::host::program::write_program;
-use crate::support::wait::{LONG, until};
 
-/// The port of each server of data.
-pub(crate) const DATA_PORT: &str = "6379";
+/// A hub, and the hosts that reach each other through it.
+pub(crate) struct Network {
+    hub: NameSpace,
+    pub(crate) hosts: Vec<NetHost>,
+}
 
-/// A host with its servers.
+/// A host of a [`Network`].
 pub(crate) struct NetHost {
-    name: String,
-    pub(crate) address: String,
-    servers: Vec<Child>,
+    pub(crate) place: Place,
+    name_space: NameSpace,
+    /// The programs of this host.
     dir: TempDir,
 }
 
-impl NetHost {
+/// The name of a network namespace, which is removed on drop.
+struct NameSpace(String);
+
+impl Network {
     /// Returns true if this user may create network namespaces. Root in a container may not.
     pub(crate) fn may_create() -> bool {
         let name = name_ending_in("probe");
@@ -28,104 +37,82 @@ impl NetHost {
             let made = Command::new("ip").args(words).output();
             made.is_ok_and(|made| made.status.success())
         };
-        is_made(&["netns", "add", &name]) && is_made(&["netns", "del", &name])
+        let has_bridge = is_made(&["netns", "add", &name])
+            && is_made(&["-n", &name, "link", "add", "hub", "type", "bridge"]);
+        is_made(&["netns", "del", &name]) && has_bridge
     }
 
-    /// Creates two hosts that reach each other.
-    pub(crate) fn pair() -> [Self; 2] {
-        let hosts = ["a", "b"].map(|letter| {
-            let name = name_ending_in(letter);
-            let last = if letter == "a" { 1 } else { 2 };
-            ip(&["netns", "add", &name]);
-            let dir = tempfile::Builder::new().prefix("schedd-test-").tempdir_in("/tmp").unwrap();
-            let address = format!("10.211.0.{last}");
-            Self { name, address, servers: Vec::new(), dir }
-        });
-        let [a, b] = &hosts;
-        ip(&["-n", &a.name, "link", "add", "net", "type", "veth", "peer", "net", "netns", &b.name]);
-        for host in &hosts {
-            let address = format!("{}/30", host.address);
-            ip(&["-n", &host.name, "addr", "add", &address, "dev", "net"]);
-            ip(&["-n", &host.name, "link", "set", "lo", "up"]);
-            ip(&["-n", &host.name, "link", "set", "net", "up"]);
+    /// Creates this many hosts, at most 200.
+    pub(crate) fn of(count: usize) -> Self {
+        let hub = NameSpace::create("hub");
+        ip(&["-n", &hub.0, "link", "add", "hub", "type", "bridge"]);
+        ip(&["-n", &hub.0, "addr", "add", "10.211.0.254/24", "dev", "hub"]);
+        for name in ["lo", "hub"] {
+            ip(&["-n", &hub.0, "link", "set", name, "up"]);
         }
-        hosts
+        let host = |number: usize| {
+            let name_space = NameSpace::create(&number.to_string());
+            let (own, link) = (&*name_space.0, link_to(number));
+            let address = format!("10.211.0.{}", number + 1);
+            let of_hub = ["-n", &hub.0, "link"];
+            let pair = ["add", &link, "type", "veth", "peer", "name", "net", "netns", own];
+            ip(&[&of_hub[..], &pair].concat());
+            ip(&[&of_hub[..], &["set", &link, "master", "hub", "up"]].concat());
+            ip(&["-n", own, "addr", "add", &format!("{address}/24"), "dev", "net"]);
+            for name in ["lo", "net"] {
+                ip(&["-n", own, "link", "set", name, "up"]);
+            }
+            let dir = tempfile::Builder::new().prefix("schedd-test-").tempdir_in("/tmp").unwrap();
+            NetHost { place: Place::within(own, &address), name_space, dir }
+        };
+        let hosts = (0..count).map(host).collect();
+        Self { hub, hosts }
     }
 
-    /// Cuts the network between the hosts, or mends it.
-    pub(crate) fn set_network(&self, is_up: bool) {
-        ip(&["-n", &self.name, "link", "set", "net", if is_up { "up" } else { "down" }]);
+    /// Moves this thread to the hub, with the threads and processes that it starts from now on. They
+    /// reach all hosts that are not cut off.
+    pub(crate) fn enter(&self) {
+        let hub = File::open(PathBuf::from("/run/netns").join(&self.hub.0)).unwrap();
+        move_into_link_name_space(hub.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
     }
 
+    /// Cuts a host off from all others, or joins it again. What runs on the host reaches its own servers
+    /// meanwhile.
+    pub(crate) fn join(&self, host: usize, is_joined: bool) {
+        let state = if is_joined { "up" } else { "down" };
+        ip(&["-n", &self.hub.0, "link", "set", &link_to(host), state]);
+    }
+}
+
+impl NetHost {
     /// Writes a script that runs `program` on this host with the arguments of the script. Returns the
     /// path of the script.
     pub(crate) fn player_of(&self, program: &str) -> PathBuf {
         let path = self.dir.path().join(program.rsplit('/').next().unwrap());
-        let text = format!("#!/bin/sh\nexec ip netns exec {} {program} \"$@\"\n", self.name);
+        let text =
+            format!("#!/bin/sh\nexec ip netns exec {} {program} \"$@\"\n", self.name_space.0);
         write_program(&path, text);
         path
     }
+}
 
-    /// Starts a server of data, as a replica of the server on `primary` if there is one.
-    pub(crate) fn start_redis(&mut self, primary: Option<&str>) {
-        let mut words = vec!["--port", DATA_PORT, "--save", "", "--protected-mode", "no"];
-        if let Some(primary) = primary {
-            words.extend(["--replicaof", primary, DATA_PORT, "--repl-timeout", "5"]);
-        }
-        self.start_server(&words);
-        self.until_answers(DATA_PORT);
-    }
-
-    /// Starts a Sentinel that watches the server of data on the host with the address `primary`. Two
-    /// Sentinels must agree before another server takes over.
-    pub(crate) fn start_sentinel(&mut self, port: &str, primary: &str) {
-        let file = self.dir.path().join(format!("{port}.conf"));
-        let text = format!(
-            "port {port}\nprotected-mode no\nsentinel monitor prime {primary} {DATA_PORT} 2\n\
-             sentinel down-after-milliseconds prime 1000\nsentinel failover-timeout prime 4000\n"
-        );
-        std::fs::write(&file, text).unwrap();
-        self.start_server(&[file.to_str().unwrap(), "--sentinel"]);
-        self.until_answers(port);
-    }
-
-    fn start_server(&mut self, words: &[&str]) {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.name, "redis-server"]).args(words);
-        command.current_dir(&self.dir).stdout(Stdio::null()).stderr(Stdio::null());
-        self.servers.push(command.spawn().unwrap());
-    }
-
-    fn until_answers(&self, port: &str) {
-        until("the server answers", LONG, || {
-            self.ask(port, &["PING"]).contains("PONG").then_some(())
-        });
-    }
-
-    /// Sends a command to the server on this port of the host, and returns its answer.
-    pub(crate) fn ask(&self, port: &str, words: &[&str]) -> String {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.name, "redis-cli", "-p", port]).args(words);
-        String::from_utf8_lossy(&command.output().unwrap().stdout).into_owned()
-    }
-
-    /// Waits until the server of data says this of its replication.
-    #[track_caller]
-    pub(crate) fn until_replication(&self, words: &str) {
-        until(&format!("{}: {words}", self.address), LONG, || {
-            self.ask(DATA_PORT, &["INFO", "replication"]).contains(words).then_some(())
-        });
+impl NameSpace {
+    fn create(end: &str) -> Self {
+        let name = name_ending_in(end);
+        ip(&["netns", "add", &name]);
+        Self(name)
     }
 }
 
-impl Drop for NetHost {
+impl Drop for NameSpace {
     fn drop(&mut self) {
-        for server in &mut self.servers {
-            let _ = server.kill();
-            let _ = server.wait();
-        }
-        let _ = Command::new("ip").args(["netns", "del", &self.name]).status();
+        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
     }
+}
+
+/// Returns the name of the hub's interface to a host.
+fn link_to(host: usize) -> String {
+    format!("to-{host}")
 }
 
 fn name_ending_in(end: &str) -> String {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::net_host::{DATA_PORT, NetHost};
+use super::net_host::{NetHost, Network};
+use super::watched::Watched;
 use crate::support::ctl::Schedctl;
 use crate::support::daemon::Schedd;
 use crate::support::effects::Effects;
@@ -10,27 +11,16 @@ use crate::support::wait::{LONG, until};
 
 #[test]
 fn what_is_acknowledged_outlives_a_cut_network_and_begins_once() {
-    if !NetHost::may_create() {
+    if !Network::may_create() {
         eprintln!("SKIPPED: this user may not create network namespaces, so no network was cut");
         return;
     }
-    let [mut a, mut b] = NetHost::pair();
-    let primary = a.address.clone();
-    a.start_redis(None);
-    b.start_redis(Some(&primary));
-    a.start_sentinel("26379", &primary);
-    b.start_sentinel("26379", &primary);
-    b.start_sentinel("26380", &primary);
-    for (host, port) in [(&a, "26379"), (&b, "26379"), (&b, "26380")] {
-        until("the Sentinels know each other and the replica", LONG, || {
-            let known = host.ask(port, &["INFO", "sentinel"]);
-            known.contains("slaves=1,sentinels=3").then_some(())
-        });
-    }
-    let url = format!(
-        "redis+sentinel://{0}:26379,{1}:26379,{1}:26380/prime?durability=replicated",
-        a.address, b.address
-    );
+    let network = Network::of(2);
+    network.enter();
+    let [a, b] = &network.hosts[..] else { unreachable!() };
+    let watched = Watched::start_at(&[&a.place, &b.place, &b.place]);
+    let hosts: Vec<String> = watched.sentinels.iter().map(|one| one.address()).collect();
+    let url = format!("redis+sentinel://{}/prime?durability=replicated", hosts.join(","));
     let effects = Effects::new();
     let jobs = format!(
         "[daemon]\nlease = \"5s\"\n\
@@ -41,7 +31,7 @@ fn what_is_acknowledged_outlives_a_cut_network_and_begins_once() {
         let program = host.player_of(env!("CARGO_BIN_EXE_schedd"));
         Schedd::at(&url).played_by(&program).node(name).jobs(&jobs).start()
     };
-    let _nodes = [node(&a, "on-a"), node(&b, "on-b")];
+    let _nodes = [node(a, "on-a"), node(b, "on-b")];
     let until_beats = || {
         let before = effects.of("beat").len();
         until("the beat goes on", LONG, || {
@@ -53,7 +43,7 @@ fn what_is_acknowledged_outlives_a_cut_network_and_begins_once() {
         let program = host.player_of(env!("CARGO_BIN_EXE_schedctl"));
         Schedctl::alone().env("SCHEDD_REDIS_URL", &url).played_by(&program)
     };
-    let (on_a, on_b) = (ctl(&a), ctl(&b));
+    let (on_a, on_b) = (ctl(a), ctl(b));
     let mut acknowledged = BTreeSet::new();
     let mut add = |ctl: &Schedctl, name: String, delay: &str| {
         let shell = effects.shell("true");
@@ -71,14 +61,15 @@ fn what_is_acknowledged_outlives_a_cut_network_and_begins_once() {
         assert!(is_added, "{added:?}");
     }
 
-    a.set_network(false);
+    network.join(0, false);
     let (is_added, added) = add(&on_a, "cut-off".to_owned(), "1s");
     assert!(!is_added && [69, 75].contains(&added.code), "{added:?}");
-    b.until_replication("role:master");
-    assert!(
-        a.ask(DATA_PORT, &["INFO", "replication"]).contains("role:master"),
-        "both are primaries"
-    );
+    watched.until_promoted(1);
+    let port = watched.servers[0].port.to_string();
+    let asked =
+        a.place.command("redis-cli").args(["-h", &a.place.address, "-p", &port, "ROLE"]).output();
+    let role = String::from_utf8_lossy(&asked.unwrap().stdout).into_owned();
+    assert!(role.starts_with("master"), "both are primaries: {role}");
     // The new primary has no replica, so nothing is acknowledged there either.
     let mut number = 0;
     until("the new primary is used", LONG, || {
@@ -88,8 +79,11 @@ fn what_is_acknowledged_outlives_a_cut_network_and_begins_once() {
         (added.code == 75).then_some(())
     });
 
-    a.set_network(true);
-    a.until_replication("master_link_status:up");
+    network.join(0, true);
+    until("the former primary is a replica", LONG, || {
+        let info: String = watched.servers[0].ask(&["INFO", "replication"]).ok()?;
+        info.contains("master_link_status:up").then_some(())
+    });
     until_beats();
     for (place, ctl) in [("a", &on_a), ("b", &on_b)] {
         let mut number = 0;

@@ -3,14 +3,22 @@
 
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use super::place::Place;
 use crate::support::wait::{LONG, until};
 
+/// The longest time to connect. A server that is cut off gives no answer at all.
+const TO_CONNECT: Duration = Duration::from_secs(2);
+/// The longest time to an answer, which is more than that of each command that waits.
+const TO_ANSWER: Duration = Duration::from_secs(10);
+
 pub(crate) struct TcpServer {
+    pub(crate) place: Place,
     pub(crate) port: u16,
     child: Child,
     /// The arguments of the first start.
@@ -19,21 +27,21 @@ pub(crate) struct TcpServer {
 }
 
 impl TcpServer {
-    /// Starts a server with these arguments, which are given two spare ports and the directory. The
-    /// server must listen on the first port.
-    pub(crate) fn start(arguments: impl Fn([u16; 2], &Path) -> Vec<String>) -> Self {
+    /// Starts a server at `place` with these arguments, which are given two spare ports and the
+    /// directory. The server must listen on the first port.
+    pub(crate) fn start(place: &Place, arguments: impl Fn([u16; 2], &Path) -> Vec<String>) -> Self {
         // Another process may take a spare port before the server does.
         for _ in 0..5 {
             let dir = tempfile::Builder::new().prefix("schedd-test-").tempdir_in("/tmp").unwrap();
             let ports = spare_ports();
             let arguments = arguments(ports, dir.path());
-            let child = spawn(&arguments, dir.path());
-            let mut server = Self { port: ports[0], child, arguments, dir };
+            let child = spawn(place, &arguments, dir.path());
+            let mut server = Self { place: place.clone(), port: ports[0], child, arguments, dir };
             let is_up = until("the server listens or ends", LONG, || {
                 if server.child.try_wait().unwrap().is_some() {
                     return Some(false);
                 }
-                TcpStream::connect(("127.0.0.1", server.port)).ok().map(|_| true)
+                TcpStream::connect((&*place.address, server.port)).ok().map(|_| true)
             });
             if is_up {
                 return server;
@@ -42,9 +50,9 @@ impl TcpServer {
         panic!("no server could be started")
     }
 
-    /// Starts a server of data with these further arguments.
-    pub(crate) fn of_data(more: &[&str]) -> Self {
-        Self::start(|[port, bus], _| {
+    /// Starts a server of data at `place` with these further arguments.
+    pub(crate) fn of_data(place: &Place, more: &[&str]) -> Self {
+        Self::start(place, |[port, bus], _| {
             let port = port.to_string();
             let common = ["--port", &port, "--save", "", "--appendonly", "no"];
             let is_node = more.contains(&"--cluster-enabled");
@@ -54,29 +62,37 @@ impl TcpServer {
         })
     }
 
-    /// Starts the killed server again as an empty replica of the server on this port.
-    pub(crate) fn restart_as_replica_of(&mut self, primary: u16) {
+    /// Starts the killed server again as an empty replica of the server at this place and port.
+    pub(crate) fn restart_as_replica_of(&mut self, place: &Place, primary: u16) {
         let (port, primary) = (self.port.to_string(), primary.to_string());
-        let words = ["--port", &port, "--save", "", "--replicaof", "127.0.0.1", &primary];
+        let words = ["--port", &port, "--save", "", "--replicaof", &place.address, &primary];
         self.arguments = words.map(str::to_owned).to_vec();
         self.restart();
     }
 
     /// Starts the killed server again, and waits until it has the data of its primary.
     pub(crate) fn restart(&mut self) {
-        self.child = spawn(&self.arguments, self.dir.path());
+        self.child = spawn(&self.place, &self.arguments, self.dir.path());
         until("the replica has the data", LONG, || {
             // A connection of another process may have the port for a moment.
             if self.child.try_wait().unwrap().is_some() {
-                self.child = spawn(&self.arguments, self.dir.path());
+                self.child = spawn(&self.place, &self.arguments, self.dir.path());
             }
             let info: String = self.ask(&["INFO", "replication"]).ok()?;
             info.contains("master_link_status:up").then_some(())
         });
     }
 
+    /// Returns the address and port.
+    pub(crate) fn address(&self) -> String {
+        format!("{}:{}", self.place.address, self.port)
+    }
+
     pub(crate) fn connection(&self) -> redis::RedisResult<redis::Connection> {
-        redis::Client::open(format!("redis://127.0.0.1:{}", self.port))?.get_connection()
+        let client = redis::Client::open(format!("redis://{}", self.address()))?;
+        let connection = client.get_connection_with_timeout(TO_CONNECT)?;
+        connection.set_read_timeout(Some(TO_ANSWER))?;
+        Ok(connection)
     }
 
     pub(crate) fn ask<T: redis::FromRedisValue>(&self, words: &[&str]) -> redis::RedisResult<T> {
@@ -102,10 +118,11 @@ impl Drop for TcpServer {
     }
 }
 
-fn spawn(arguments: &[String], dir: &Path) -> Child {
-    Command::new("redis-server")
+fn spawn(place: &Place, arguments: &[String], dir: &Path) -> Child {
+    place
+        .command("redis-server")
         .args(arguments)
-        .args(["--bind", "127.0.0.1", "--dir", "."])
+        .args(["--bind", &place.address, "--protected-mode", "no", "--dir", "."])
         .current_dir(dir)
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -1,5 +1,6 @@
 //! A primary and its replica, with the Sentinels that watch both.
 
+use super::place::Place;
 use super::tcp_server::TcpServer;
 use crate::support::wait::{LONG, until};
 
@@ -10,11 +11,19 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
+    /// Starts all on this host.
     pub(crate) fn start() -> Self {
-        let primary = TcpServer::of_data(&[]);
+        let here = Place::here();
+        Self::start_at(&[&here; 3])
+    }
+
+    /// Starts the primary and the replica at the first two places, and a Sentinel at each of three.
+    pub(crate) fn start_at(places: &[&Place; 3]) -> Self {
+        let primary = TcpServer::of_data(places[0], &[]);
         let port = primary.port.to_string();
-        let replica = TcpServer::of_data(&["--replicaof", "127.0.0.1", &port]);
-        let sentinels: Vec<TcpServer> = (0..3).map(|_| sentinel_of(primary.port)).collect();
+        let replicaof = ["--replicaof", &places[0].address, &port];
+        let replica = TcpServer::of_data(places[1], &replicaof);
+        let sentinels = places.iter().map(|place| sentinel_of(&primary, place)).collect();
         let watched = Self { servers: vec![primary, replica], sentinels };
         watched.until_complete();
         watched
@@ -37,8 +46,8 @@ impl Watched {
     }
 
     pub(crate) fn section(&self) -> String {
-        let ports = self.sentinels.iter().map(|one| format!("\"127.0.0.1:{}\"", one.port));
-        format!("sentinels = [{}]\nmaster = \"prime\"\n", ports.collect::<Vec<_>>().join(", "))
+        let places = self.sentinels.iter().map(|one| format!("{:?}", one.address()));
+        format!("sentinels = [{}]\nmaster = \"prime\"\n", places.collect::<Vec<_>>().join(", "))
     }
 
     /// Waits until the replica has all data of the primary.
@@ -49,15 +58,22 @@ impl Watched {
         });
     }
 
+    /// Starts the killed server again as an empty replica of another server.
+    pub(crate) fn restart_as_replica(&mut self, killed: usize, primary: usize) {
+        let primary = &self.servers[primary];
+        let (place, port) = (primary.place.clone(), primary.port);
+        self.servers[killed].restart_as_replica_of(&place, port);
+    }
+
     /// Waits until all Sentinels name this server as the primary. A Sentinel that still names the former
     /// primary could make this server its replica again, once the former primary answers.
     pub(crate) fn until_named(&self, index: usize) {
-        let port = self.servers[index].port.to_string();
+        let address = self.servers[index].address();
         until("all Sentinels name the new primary", LONG, || {
             let names_it = |sentinel: &TcpServer| {
                 let words = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "prime"];
-                let place: redis::RedisResult<Vec<String>> = sentinel.ask(&words);
-                place.is_ok_and(|place| place.get(1) == Some(&port))
+                let named: redis::RedisResult<Vec<String>> = sentinel.ask(&words);
+                named.is_ok_and(|named| named.join(":") == address)
             };
             self.sentinels.iter().all(names_it).then_some(())
         });
@@ -71,12 +87,14 @@ impl Watched {
     }
 }
 
-fn sentinel_of(primary: u16) -> TcpServer {
-    TcpServer::start(|[port, _], dir| {
+/// Starts a Sentinel at `place` that watches `primary`.
+pub(super) fn sentinel_of(primary: &TcpServer, place: &Place) -> TcpServer {
+    TcpServer::start(place, |[port, _], dir| {
         let text = format!(
-            "sentinel monitor prime 127.0.0.1 {primary} 2\n\
+            "sentinel monitor prime {} {} 2\n\
              sentinel down-after-milliseconds prime 1000\n\
-             sentinel failover-timeout prime 4000\n"
+             sentinel failover-timeout prime 4000\n",
+            primary.place.address, primary.port
         );
         std::fs::write(dir.join("sentinel.conf"), text).unwrap();
         let port = port.to_string();

@@ -1,0 +1,32 @@
+//! The place of a server: this host, or a host of a network that can be cut.
+
+use std::process::Command;
+
+/// A place for servers.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    /// The address at which servers of this place listen.
+    pub(crate) address: String,
+    /// The network namespace of the place. `None` for that of the caller.
+    name_space: Option<String>,
+}
+
+impl Place {
+    /// Returns this host, whose servers only this host reaches.
+    pub(crate) fn here() -> Self {
+        Self { address: "127.0.0.1".to_owned(), name_space: None }
+    }
+
+    /// Returns the place within a network namespace.
+    pub(crate) fn within(name_space: &str, address: &str) -> Self {
+        Self { address: address.to_owned(), name_space: Some(name_space.to_owned()) }
+    }
+
+    /// Returns the command that runs `program` at this place.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let Some(name_space) = &self.name_space else { return Command::new(program) };
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", name_space, program]);
+        command
+    }
+}
