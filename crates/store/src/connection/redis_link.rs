@@ -42,6 +42,8 @@ pub(super) const OPEN_LIMIT: Duration = CONNECT_LIMIT.saturating_add(ANSWER_LIMI
 const REST: u32 = 4;
 /// The time between two searches for the primary while a connection is in use.
 pub(super) const SEARCH_EVERY: Duration = Duration::from_secs(10);
+/// The age up to which the answer to a search for the primary counts as true.
+const FRESH: Duration = Duration::from_millis(50);
 /// The number of times one call may load scripts that the server does not know.
 const LOADS: usize = 3;
 /// The number of unanswered calls in a row after which the connection counts as dead. A single
@@ -271,16 +273,21 @@ impl RedisLink {
         if let Some(open) = self.slot().clone() {
             return Ok(open);
         }
-        let config = redis::AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_LIMIT))
-            // Each call has a time limit of its own.
-            .set_response_timeout(None);
-        let client = self.client().await?;
-        let connecting = client.get_multiplexed_async_connection_with_config(&config);
-        let mut connection = self.limited(OPEN_LIMIT, connecting).await.map_err(with_hint)?;
-        let info: String =
-            self.limited(ANSWER_LIMIT, redis::cmd("INFO").query_async(&mut connection)).await?;
         let address = &self.shared.address;
+        let mut client = self.client().await?;
+        let (mut connection, info) = loop {
+            let found = Instant::now();
+            let connected = self.connect(&client).await?;
+            if !address.is_routed() || found.elapsed() < FRESH {
+                break connected;
+            }
+            // A server that stood still meanwhile may have lost its place, and does not know it yet.
+            let now = self.client().await?;
+            if now.get_connection_info().addr() == client.get_connection_info().addr() {
+                break connected;
+            }
+            client = now;
+        };
         if address.is_routed() && preflight::is_replica(&info) {
             return Err(StoreError::Unavailable {
                 address: self.address().to_owned(),
@@ -315,6 +322,23 @@ impl RedisLink {
         *self.slot() = Some(made.clone());
         self.hear_sentinels();
         Ok(made)
+    }
+
+    /// Connects to the server of `client`. Returns the connection, and what the server reports of
+    /// itself.
+    async fn connect(
+        &self,
+        client: &redis::Client,
+    ) -> Result<(MultiplexedConnection, String), StoreError> {
+        let config = redis::AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT_LIMIT))
+            // Each call has a time limit of its own.
+            .set_response_timeout(None);
+        let connecting = client.get_multiplexed_async_connection_with_config(&config);
+        let mut connection = self.limited(OPEN_LIMIT, connecting).await.map_err(with_hint)?;
+        let info =
+            self.limited(ANSWER_LIMIT, redis::cmd("INFO").query_async(&mut connection)).await?;
+        Ok((connection, info))
     }
 
     pub(super) async fn limited<T>(
