@@ -101,7 +101,7 @@ end
 if not may_run or is_removed then
   if not may_run and count > 1 then
     facts[#facts + 1], facts[#facts + 2], facts[#facts + 3], facts[#facts + 4] = 'skipped_to', to, 'skipped_count', int(count)
-    redis.call('HSET', k.job, 'skipped_records', int(whole(redis.call('HGET', k.job, 'skipped_records'), COUNT - 1) + 1))
+    note_range_change(k.job, to)
     add_to_counter(k.counters, 'skipped', count - 1)
   end
   -- The parents must be in the record when the end of this run is given to its own children.

@@ -8,8 +8,8 @@
 -- assumed to be `skipped`, so that count falls by one.
 -- Guard: the data still has the epoch of the loss. Redis knows no end and no later claim of the
 -- run.
--- The revision is as given if the run is the planned run. `skipped_records`, the skipped range, the
--- ledger's range and the job's lane are as the caller read them.
+-- The revision is as given if the run is the planned run. The mark of the skipped ranges, the skipped
+-- range, the ledger's range and the job's lane are as the caller read them.
 -- Keys: run, job, jobs, due (of the run's lane), job_due (of the job's lane), leases, open,
 --   waiting, stop_requests, history, job_history, finished, counters, nudge, dead, job_dead,
 --   running, queue, notices, successor_run:any, catch_up, epoch, range_run (the record of the
@@ -21,8 +21,8 @@
 --   known (ended, or claimed (the run must not start again, and its end is unknown)), state,
 --   reason, finished_at, fence, rev (of the job as the caller read it, or '' if the run is not its
 --   planned run), successor (the id of a run, or ''), successor_due, successor_ready, gates (the
---   gates at which the run has places), skipped_records (the job's count of recorded skipped
---   ranges, as the caller read it), range_to (the last occurrence of the skipped range, or '' if no
+--   gates at which the run has places), ranges_mark (the mark of the job's skipped ranges, as the
+--   caller read it), range_to (the last occurrence of the skipped range, or '' if no
 --   range counts the run), range_count (the number of occurrences in that range, as the caller read
 --   it), rest (the id of the first run in the rest of the range, or ''), rest_due, rest_to,
 --   rest_count, job_lane (of the job as the caller read it, or '' if the job could not be read),
@@ -52,7 +52,7 @@ if run[1] and run[1] ~= 'scheduled' and run[1] ~= 'running' and not is_skipped t
 if last > tonumber(fence) or run[3] == fence then return {'known'} end
 local member = id .. '#' .. fence
 if known == 'claimed' and redis.call('ZSCORE', k.leases, member) then return {'known'} end
-local job = redis.call('HMGET', k.job, 'rev', 'pending', 'paused_run', 'started_count', 'max_runs', 'skipped_records')
+local job = redis.call('HMGET', k.job, 'rev', 'pending', 'paused_run', 'started_count', 'max_runs', 'ranges_mark')
 local is_pending, is_paused_run = job[2] == id, job[3] == id
 if is_pending or is_paused_run then
   if job[1] ~= rev then return {'stale'} end
@@ -63,7 +63,7 @@ local is_first = is_in_range and k.range_run == k.run
 -- Runs that become due by this end belong into the job's lane. An entry of this run in a former
 -- lane starts nothing, because a claim removes a run that has ended.
 if job_lane ~= '' and changed_lane(k, job_lane) then return {'stale'} end
-if is_regular and whole(job[6], COUNT) ~= tonumber(skipped_records) then return {'stale'} end
+if is_regular and (job[6] or '') ~= ranges_mark then return {'stale'} end
 -- The job's history no longer has this record, so it cannot be read as a skipped range.
 if is_skipped and not is_in_range and not redis.call('ZSCORE', k.job_history, id) then return {'known'} end
 if is_skipped ~= is_first then return {'stale'} end
@@ -116,6 +116,8 @@ if last == 0 and job[1] and is_regular then
   started = started + 1
   redis.call('HSET', k.job, 'started_count', started)
 end
+local is_reduced = is_in_range or found_range and left ~= 'all'
+if job[1] and is_reduced then note_range_change(k.job, id) end
 if job[1] and is_regular then set_rev(k.job, job[1], int(math.max(whole(job[1], FENCE - 1) + 1, micros))) end
 local is_used_up = started >= (tonumber(job[5]) or math.huge)
 if is_pending then

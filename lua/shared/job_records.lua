@@ -75,11 +75,17 @@ local function timing_of(definition)
   return #text <= COUNTED_BY and text or nil
 end
 
+-- Changes `ranges_mark`, the mark of a job's skipped ranges. A restore that read the ranges before this
+-- change notices the other mark. The mark depends on all changes in their order, so that a node can
+-- tell its own changes from those of others.
+local function note_range_change(job_key, change)
+  local mark = redis.call('HGET', job_key, 'ranges_mark') or ''
+  redis.call('HSET', job_key, 'ranges_mark', redis.sha1hex(mark .. ' ' .. change))
+end
+
 -- Adds to `facts` the fields of a skipped range that one record keeps, and returns `facts`.
 -- The fields include the schedule that counted the range. If a journal restores the run of one
 -- occurrence, the range can then be reduced by that occurrence.
--- The job's `skipped_records` counts these records, so that a restore notices that another record
--- was written.
 local function add_range_fields(job_key, last, count, facts)
   facts[#facts + 1], facts[#facts + 2] = 'skipped_to', last
   facts[#facts + 1], facts[#facts + 2] = 'skipped_count', count
@@ -96,7 +102,7 @@ local function add_range_fields(job_key, last, count, facts)
       facts[#facts + 1], facts[#facts + 2] = field, job[at] or ''
     end
   end
-  redis.call('HSET', job_key, 'skipped_records', int(whole(redis.call('HGET', job_key, 'skipped_records'), COUNT - 1) + 1))
+  note_range_change(job_key, last)
   return facts
 end
 

@@ -88,8 +88,9 @@ pub struct JobRecord {
     pub is_once: bool,
     /// The number of regular runs that have begun.
     pub begun: u32,
-    /// The number of skipped ranges recorded for the job.
-    pub skipped_records: u64,
+    /// The mark of the job's skipped ranges, which each change of a range replaces. Empty before the
+    /// first change.
+    pub ranges_mark: String,
     /// The number of suppressed notices of each kind since the last planned notice of that kind. A
     /// suppressed notice is counted but not sent.
     pub suppressed: BTreeMap<NoticeKind, u64>,
@@ -170,10 +171,7 @@ impl JobRecord {
             ended_at: instant("ended_at"),
             is_once: text("once")? == "1",
             begun: map.get("started_count").and_then(|count| count.parse().ok()).unwrap_or(0),
-            skipped_records: map
-                .get("skipped_records")
-                .and_then(|count| count.parse().ok())
-                .unwrap_or(0),
+            ranges_mark: map.get("ranges_mark").cloned().unwrap_or_default(),
             suppressed: NoticeKind::ALL
                 .into_iter()
                 .filter_map(|kind| {

@@ -59,9 +59,9 @@ pub struct RestoreOrder {
     /// The job's revision and the run to plan next, if the restored run is the planned run of its
     /// job.
     pub planned: Option<(Rev, Option<Successor>)>,
-    /// The job's number of recorded skipped ranges when `taken_from` and `in_ledger` were read. A
-    /// different number in Redis makes both out of date.
-    pub skipped_records: u64,
+    /// The mark of the job's skipped ranges for which `taken_from` and `in_ledger` hold. A different
+    /// mark in Redis makes both out of date.
+    pub ranges_mark: String,
     /// The skipped range that includes this run, if any.
     pub taken_from: Option<TakenFrom>,
     /// The range of the job's ledger that contains this run, as the caller read it, if any.
@@ -71,6 +71,19 @@ pub struct RestoreOrder {
     pub notified_before: UnixMillis,
     /// The remaining facts of the run, each as a field of its record and the value.
     pub facts: Vec<(String, String)>,
+}
+
+impl RestoreOrder {
+    /// Returns the mark of the job's skipped ranges after this restore, if the job has a record.
+    pub fn ranges_mark_after(&self) -> String {
+        let is_reduced = self.taken_from.is_some()
+            || matches!(&self.in_ledger, Some(InLedger { answer: LedgerAnswer::Skipped(_), .. }));
+        if !is_reduced {
+            return self.ranges_mark.clone();
+        }
+        let text = format!("{} {}", self.ranges_mark, self.run);
+        sha1_smol::Sha1::from(text).digest().to_string()
+    }
 }
 
 /// A skipped range that includes a run, and the same range without that run.
@@ -217,7 +230,7 @@ impl Store {
             .arg("rev", order.planned.as_ref().map_or("", |(rev, _)| rev.as_str()))
             .successor("successor", next)
             .arg("gates", names_of(places))
-            .arg("skipped_records", order.skipped_records)
+            .arg("ranges_mark", &order.ranges_mark)
             .arg("range_to", number(taken.map(|taken| taken.skipped_range.last.as_i64())))
             .arg("range_count", taken.map_or(0, |taken| taken.skipped_range.count))
             .optional("rest", rest_run.as_ref())

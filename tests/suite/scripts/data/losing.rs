@@ -58,7 +58,7 @@ pub(crate) fn restoring(run: &RunId, epoch: &str, fence: u64) -> RestoreOrder {
         finished_at: t(500),
         fence: Fence::new(fence).unwrap(),
         planned: None,
-        skipped_records: 0,
+        ranges_mark: String::new(),
         taken_from: None,
         in_ledger: None,
         notified_before: UnixMillis::EPOCH,
@@ -395,8 +395,9 @@ async fn a_run_is_given_back_only_out_of_the_range_that_was_read() {
     let world = skipped().await;
     let skipped_range = SkippedRange { first: t(0), last: t(5000), count: 6 };
     let rest = SkippedRange { count: 5, ..skipped_range };
-    let order = |skipped_records, taken: Option<(SkippedRange, SkippedRange)>, due| RestoreOrder {
-        skipped_records,
+    let mark = world.job("a").await.ranges_mark;
+    let order = |mark: &str, taken: Option<(SkippedRange, SkippedRange)>, due| RestoreOrder {
+        ranges_mark: mark.to_owned(),
         taken_from: taken
             .map(|(skipped_range, rest)| TakenFrom { skipped_range, rest: Some(rest) }),
         ..restoring(&run_of("a", due), "", LATER)
@@ -404,14 +405,14 @@ async fn a_run_is_given_back_only_out_of_the_range_that_was_read() {
     let before = world.snapshot();
     for wrong in [
         // A stretch has been told since.
-        order(0, None, 2000),
+        order("", None, 2000),
         // It tells of another number, or to another end.
-        order(1, Some((SkippedRange { count: 7, ..skipped_range }, rest)), 2000),
-        order(1, Some((SkippedRange { last: t(4000), ..skipped_range }, rest)), 2000),
+        order(&mark, Some((SkippedRange { count: 7, ..skipped_range }, rest)), 2000),
+        order(&mark, Some((SkippedRange { last: t(4000), ..skipped_range }, rest)), 2000),
         // Its first is told as skipped, and nobody saw that.
-        order(1, None, 0),
+        order(&mark, None, 0),
         // What was to begin with another now has a record.
-        order(1, Some((skipped_range, SkippedRange { first: t(6000), ..rest })), 0),
+        order(&mark, Some((skipped_range, SkippedRange { first: t(6000), ..rest })), 0),
     ] {
         if wrong
             .taken_from
@@ -425,10 +426,18 @@ async fn a_run_is_given_back_only_out_of_the_range_that_was_read() {
         }
         assert_eq!(world.snapshot(), before);
     }
-    assert_eq!(
-        restore(&world, 7000, &order(1, Some((skipped_range, rest)), 2000)).await,
-        RestoreReply::Restored
-    );
+    let first = order(&mark, Some((skipped_range, rest)), 2000);
+    assert_eq!(restore(&world, 7000, &first).await, RestoreReply::Restored);
+    // Another node has read the ranges before, and its first order takes another occurrence. Its second
+    // order counts on the range that its first would have left, which has the same count.
+    let of_other = order(&mark, Some((skipped_range, rest)), 1000);
+    let second = SkippedRange { last: t(4000), count: 4, ..rest };
+    let mark = of_other.ranges_mark_after();
+    let second = order(&mark, Some((rest, second)), 5000);
+    assert_eq!(restore(&world, 7000, &second).await, RestoreReply::Stale);
+    let mark = first.ranges_mark_after();
+    let second = RestoreOrder { ranges_mark: mark, ..second };
+    assert_eq!(restore(&world, 7000, &second).await, RestoreReply::Restored);
 }
 
 #[tokio::test]

@@ -158,8 +158,9 @@ async fn a_run_is_given_back_only_out_of_the_range_that_was_read_and_past_a_bad_
     fold(&world).await;
     let read = range(0, 5000, 6, RunState::Skipped, "missed");
     let left = Some(SkippedRange { first: t(0), last: t(5000), count: 5 });
+    let mark = world.job("a").await.ranges_mark;
     let order = |range: Option<&LedgerRange>| RestoreOrder {
-        skipped_records: 1,
+        ranges_mark: mark.clone(),
         in_ledger: range
             .map(|range| InLedger { range: range.clone(), answer: LedgerAnswer::Skipped(left) }),
         ..restoring(&run_of("a", 2000), "", LATER)

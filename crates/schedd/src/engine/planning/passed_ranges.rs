@@ -138,8 +138,8 @@ fn bounds<'a>(
 /// The skipped ranges of a job, from which the occurrences of restored runs are removed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ReportedRange {
-    /// The number of ranges recorded for the job when its record was read.
-    pub(crate) count: u64,
+    /// The mark of the job's skipped ranges. `None` if the job has no record.
+    pub(crate) mark: Option<String>,
     skipped_ranges: Vec<SkippedRecord>,
     recorded: BTreeSet<UnixMillis>,
     folded: Folded,
@@ -160,7 +160,7 @@ impl ReportedRange {
             None => Vec::new(),
         };
         Ok(Self {
-            count: job.map_or(0, |job| job.skipped_records),
+            mark: job.map(|job| job.ranges_mark.clone()),
             skipped_ranges,
             recorded: recorded.into_iter().collect(),
             folded,

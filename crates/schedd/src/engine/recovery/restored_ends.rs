@@ -186,8 +186,11 @@ async fn read_ranges(
 /// occurrence and is left unchanged.
 fn take_out(order: &mut RestoreOrder, ranges: &mut ReportedRange) {
     if order.run.kind() == RunKind::Regular {
-        order.skipped_records = ranges.count;
         (order.taken_from, order.in_ledger) = ranges.take(&order.run);
+        if let Some(mark) = &mut ranges.mark {
+            order.ranges_mark.clone_from(mark);
+            *mark = order.ranges_mark_after();
+        }
     }
 }
 
