@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::api::start;
 use super::http_probe::{HttpAnswer, HttpProbe};
 use super::support::redis::TestRedis;
-use super::{add_lines, info, percentile, settle, usage};
+use super::{add_lines, info, percentile, usage};
 
 const BURST: usize = 20_000;
 const BATCH: usize = 100;
@@ -19,19 +19,20 @@ const SINGLES: usize = 500;
 const WAKES: usize = 30;
 /// The number of questions that wait at once, if this process and the node may open so many files.
 const WAITING: usize = 10_000;
+/// The time after which a node has done what follows its start and each question.
+const CALM: Duration = Duration::from_secs(15);
 /// The time over which the commands of waiting workers are counted.
 const COUNTED: Duration = Duration::from_secs(10);
 
 /// Prints the figures of workers.
 pub(crate) fn workers() {
+    waiting();
     let redis = TestRedis::start();
     let dir = tempfile::tempdir().unwrap();
-    let (node, probe) = start(&redis, dir.path());
+    let (_node, probe) = start(&redis, dir.path());
     burst(&redis, &probe);
     singles(&redis, &probe);
     wakes(&probe);
-    settle(&redis);
-    waiting(&redis, &probe, node.pid());
 }
 
 fn add(redis: &TestRedis, name: &str, count: usize) {
@@ -118,22 +119,14 @@ fn most_waiting() -> usize {
     places.saturating_sub(100).min(WAITING)
 }
 
-/// Waits until Redis gets few commands, for two minutes at most. Ended runs are tidied up for a while.
-fn await_calm(connection: &mut redis::Connection) {
-    for _ in 0..120 {
-        let commands = info(connection, "total_commands_processed:");
-        std::thread::sleep(Duration::from_secs(1));
-        if info(connection, "total_commands_processed:") - commands < 50 {
-            return;
-        }
-    }
-}
-
-/// Questions that wait and get nothing.
-fn waiting(redis: &TestRedis, probe: &HttpProbe, node: u32) {
+/// Questions that wait and get nothing, at a node that has run nothing.
+fn waiting() {
+    let redis = TestRedis::start();
+    let dir = tempfile::tempdir().unwrap();
+    let (node, probe) = start(&redis, dir.path());
     let mut connection = redis.connection();
     let mut rates = Vec::new();
-    let before = usage(node).1;
+    let before = usage(node.pid()).1;
     let mut open: Vec<TcpStream> = Vec::new();
     for count in [0, most_waiting()] {
         while open.len() < count {
@@ -145,14 +138,14 @@ fn waiting(redis: &TestRedis, probe: &HttpProbe, node: u32) {
             stream.write_all(format!("{head}\r\n{body}").as_bytes()).unwrap();
             open.push(stream);
         }
-        await_calm(&mut connection);
+        std::thread::sleep(CALM);
         let commands = info(&mut connection, "total_commands_processed:");
         std::thread::sleep(COUNTED);
         let spent = info(&mut connection, "total_commands_processed:") - commands;
         #[expect(clippy::cast_precision_loss, reason = "a rate with a digit")]
         rates.push(spent as f64 / COUNTED.as_secs_f64());
     }
-    let after = usage(node).1;
+    let after = usage(node.pid()).1;
     #[expect(clippy::cast_precision_loss, reason = "KiB with a digit")]
     let each = after.saturating_sub(before) as f64 / open.len() as f64;
     println!(

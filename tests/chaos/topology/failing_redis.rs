@@ -51,15 +51,6 @@ pub(super) enum ServerFault {
     Move,
 }
 
-impl ServerFault {
-    fn draw(rng: &mut Rng, has_network: bool, is_cluster: bool) -> Self {
-        let mut all = vec![Self::Kill, Self::Freeze, Self::OnDemand];
-        all.extend(has_network.then_some(Self::Cut));
-        all.extend(is_cluster.then_some(Self::Move));
-        all[rng.usize(..all.len())]
-    }
-}
-
 impl<'n> FailingRedis<'n> {
     /// Starts the servers on the three hosts of `network`, or on this host.
     pub(super) fn start(topology: Topology, network: Option<&'n Network>) -> Self {
@@ -73,8 +64,26 @@ impl<'n> FailingRedis<'n> {
     }
 
     pub(super) fn draw_fault(&self, rng: &mut Rng) -> ServerFault {
-        let is_cluster = matches!(self.servers, Servers::Cluster(_));
-        ServerFault::draw(rng, self.network.is_some(), is_cluster)
+        let mut all = vec![ServerFault::Kill, ServerFault::Freeze, ServerFault::OnDemand];
+        all.extend(self.may_cut().then_some(ServerFault::Cut));
+        all.extend(matches!(self.servers, Servers::Cluster(_)).then_some(ServerFault::Move));
+        all[rng.usize(..all.len())]
+    }
+
+    /// Returns true if the other hosts choose a successor when the host of the primary is cut off. In a
+    /// cluster, they must have most of the primaries.
+    fn may_cut(&self) -> bool {
+        match (&self.servers, self.network) {
+            (_, None) => false,
+            (Servers::Watched(_), Some(_)) => true,
+            (Servers::Cluster(cluster), Some(network)) => {
+                let host = |node: usize| node % network.hosts.len();
+                let owner = host(cluster.owner().0);
+                let (with_owner, others): (Vec<_>, Vec<_>) =
+                    cluster.primaries().partition(|node| host(*node) == owner);
+                others.len() > with_owner.len()
+            }
+        }
     }
 
     /// Returns the keys of `[redis]` that name the servers.

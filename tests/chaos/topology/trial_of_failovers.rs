@@ -100,6 +100,8 @@ pub(crate) fn run(trial: &FailoverTrial, interrupted: &AtomicBool) -> ExitCode {
             let (added, is_over) = (&added, &is_over);
             scope.spawn(move || add_until(is_over, adder, &ctl, effects, added));
         }
+        // Also when a fault panics, because the scope waits for the adders.
+        let _adding = AddingEnds(&is_over);
         let began = Instant::now();
         while began.elapsed() < length && !interrupted.load(Ordering::SeqCst) {
             thread::sleep(Duration::from_millis(rng.u64(3_000..7_000)));
@@ -117,7 +119,6 @@ pub(crate) fn run(trial: &FailoverTrial, interrupted: &AtomicBool) -> ExitCode {
                 nodes[node].start_again();
             }
         }
-        is_over.store(true, Ordering::SeqCst);
     });
     let added = added.into_inner().unwrap();
     let ended = settle(&ctl, &added);
@@ -155,6 +156,15 @@ pub(crate) fn run(trial: &FailoverTrial, interrupted: &AtomicBool) -> ExitCode {
         println!("--- log of a node\n{}", node.log());
     }
     ExitCode::FAILURE
+}
+
+/// Ends the adders on drop.
+struct AddingEnds<'a>(&'a AtomicBool);
+
+impl Drop for AddingEnds<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 /// Adds jobs until the faults are over, and notes those whose add was acknowledged.

@@ -79,12 +79,16 @@ impl Cluster {
 
     /// Returns a primary other than `owner`.
     pub(crate) fn other_primary(&self, owner: usize) -> usize {
+        self.primaries().find(|at| *at != owner).unwrap()
+    }
+
+    /// Returns the places of all primaries.
+    pub(crate) fn primaries(&self) -> impl Iterator<Item = usize> {
         let is_primary = |node: &TcpServer| {
             let info: Option<String> = node.ask(&["INFO", "replication"]).ok();
             info.is_some_and(|info| info.contains("role:master"))
         };
-        let mut others = (0..self.nodes.len()).filter(|at| *at != owner);
-        others.find(|at| is_primary(&self.nodes[*at])).unwrap()
+        (0..self.nodes.len()).filter(move |at| is_primary(&self.nodes[*at]))
     }
 
     /// Lets the slot of the namespace begin to move to another primary.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::net_host::{NetHost, Network};
+use super::tcp_server::TcpServer;
 use super::watched::Watched;
 use crate::support::ctl::Schedctl;
 use crate::support::daemon::Schedd;
@@ -19,7 +20,7 @@ fn what_is_acknowledged_outlives_a_cut_network_and_begins_once() {
     network.enter();
     let [a, b] = &network.hosts[..] else { unreachable!() };
     let watched = Watched::start_at(&[&a.place, &b.place, &b.place]);
-    let hosts: Vec<String> = watched.sentinels.iter().map(|one| one.address()).collect();
+    let hosts: Vec<String> = watched.sentinels.iter().map(TcpServer::address).collect();
     let url = format!("redis+sentinel://{}/prime?durability=replicated", hosts.join(","));
     let effects = Effects::new();
     let jobs = format!(

@@ -79,7 +79,7 @@ fn a_server_that_lost_its_place_while_it_stood_still_is_not_used() {
     assert!(listed.contains("here"), "{listed}");
 }
 
-/// Returns the number of connections of this host to a port, by proc_net_tcp(5).
+/// Returns the number of connections of this host to a port, by `proc_net_tcp(5)`.
 fn connections_to(port: u16) -> usize {
     const ESTABLISHED: &str = "01";
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
