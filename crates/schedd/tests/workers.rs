@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use schedd::testing::Bench;
 use schedd::{Add, Added, Again, Client, ClientError, Run, RunEnd, RunOutcome, Stop, Worker};
+use schedd_store::{Address, Keys, Store};
 use serde::Deserialize;
 use tokio::sync::{Notify, Semaphore};
 
@@ -21,6 +22,25 @@ type Seen = Arc<Mutex<Option<(String, SystemTime, String, Duration)>>>;
 async fn end_of(client: &Client, add: Add) -> RunEnd {
     let added = client.add(add).await.unwrap();
     client.wait(added.job().run.as_deref().unwrap(), LONG).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn the_last_progress_of_a_handler_is_kept_with_its_run() {
+    let bench = Bench::start().await.unwrap();
+    let client = bench.client();
+    let worker = Worker::on(client.clone()).handle("work", async |(): (), run: Run| {
+        run.progress(10, "begun");
+        run.progress(40, "half of the rows");
+        Ok(())
+    });
+    let worker = worker.start().await.unwrap();
+    let end = end_of(&client, Add::to("work", &())).await;
+    worker.stop().await;
+    let address = Address::parse(&bench.url()).unwrap();
+    let store = Store::new(&address, Keys::new("schedd").unwrap()).unwrap();
+    let record = store.read_run(&end.run.parse().unwrap()).await.unwrap().unwrap();
+    assert_eq!(record.progress.unwrap().to_string(), "40 %: half of the rows");
+    assert_eq!(store.read_output(&record.run, 1).await.unwrap(), None);
 }
 
 #[tokio::test]

@@ -12,12 +12,12 @@ use crate::api::api_problem::{ApiProblem, Fault};
 use crate::api::api_state::ApiState;
 use crate::api::auth::Caller;
 use crate::api::route::ReportKind;
-use crate::cli::embedded::{CliFailure, one_line};
+use crate::cli::embedded::CliFailure;
 use schedd::engine::{Report, ReportedRun, WorkerReply};
+use schedd_core::domain::run::run_progress::RunProgress;
 
 const MOST_RUNS: usize = 500;
 const MOST_ERROR_CHARS: usize = 8 * 1024;
-const MOST_PROGRESS_CHARS: usize = 256;
 /// The longest wait before a run is due again: 30 days.
 const MOST_DELAY_MS: u64 = 30 * 86_400_000;
 
@@ -50,11 +50,9 @@ struct ProgressBody {
 }
 
 impl ProgressBody {
-    /// Returns the progress as one line.
-    fn line(&self) -> String {
-        let percent = self.percent.map(|percent| format!("{percent} %"));
-        let text = self.text.as_ref().map(|text| one_line(text));
-        percent.into_iter().chain(text).collect::<Vec<_>>().join(" ")
+    fn progress(&self) -> RunProgress {
+        let percent = self.percent.and_then(|percent| u8::try_from(percent).ok());
+        RunProgress::new(percent, self.text.as_deref().unwrap_or_default())
     }
 }
 
@@ -127,12 +125,12 @@ fn reported(
     if let Some(JsonObject(ProgressBody { percent, text })) = &run.progress {
         let (path, length) = (at("progress"), text.as_ref().map_or(0, |text| text.chars().count()));
         faults.extend(percent.and_then(|found| bounds_fault(&path, found, 0, 100)));
-        faults.extend(length_fault(&path, length, MOST_PROGRESS_CHARS, "characters"));
+        faults.extend(length_fault(&path, length, RunProgress::MOST_CHARS, "characters"));
     }
     let output = run.output.clone().unwrap_or_default();
     let report = match kind {
         ReportKind::Heartbeat => Report::Alive {
-            progress: run.progress.as_ref().map(|JsonObject(progress)| progress.line()),
+            progress: run.progress.as_ref().map(|JsonObject(progress)| progress.progress()),
         },
         ReportKind::Complete => Report::Complete { output },
         ReportKind::Fail => {
@@ -193,7 +191,7 @@ pub(in crate::api) fn report_schema(kind: ReportKind) -> Value {
                 "type": ["object", "null"], "additionalProperties": false,
                 "properties": {
                     "percent": {"type": ["integer", "null"], "minimum": 0, "maximum": 100},
-                    "text": {"type": ["string", "null"], "maxLength": MOST_PROGRESS_CHARS},
+                    "text": {"type": ["string", "null"], "maxLength": RunProgress::MOST_CHARS},
                 },
             }),
             "error" => {

@@ -15,6 +15,7 @@ use crate::cli::render::{
 };
 use schedd::engine::explanation::shut;
 use schedd_core::domain::queue::gate::Gate;
+use schedd_core::domain::run::run_progress::RunProgress;
 use schedd_core::domain::run::run_state::RunState;
 use schedd_schedule::chain::chain_end::ParentEnd;
 use schedd_schedule::names::RunId;
@@ -65,6 +66,7 @@ pub(super) async fn show_run(
             ("parents", record.parents.iter().map(ParentEnd::to_json).collect()),
             ("recoveries", json!(record.recoveries)),
             ("unclear", json!(record.unclear)),
+            ("progress", json!(record.progress.as_ref().map(progress_json))),
             ("attempts", attempts_json(record, &view.zone)),
             ("notices", notices.iter().map(notice_lines::notice_json).collect()),
         ];
@@ -87,6 +89,11 @@ pub(super) async fn show_run(
         }
     }
     Ok(0)
+}
+
+/// Returns the progress of a run as JSON.
+fn progress_json(progress: &RunProgress) -> Value {
+    json!({"percent": progress.percent, "text": progress.text})
 }
 
 /// Returns a wait of a run as JSON.
@@ -182,6 +189,9 @@ fn run_text(
         let length = wait.until.map(|until| format!("{} ", span(until.since(wait.from))));
         let from = shown(wait.from, &local);
         field("", &format!("{}for {what}, from {from}", length.unwrap_or_default()), console);
+    }
+    if let Some(progress) = &record.progress {
+        field("progress", &progress.to_string(), console);
     }
     if let Some(used) = record.resources.filter(|_| record.state != RunState::Running) {
         field("used", &resource_words(&used), console);

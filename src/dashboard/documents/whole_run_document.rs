@@ -22,6 +22,7 @@ pub(in crate::dashboard) struct WholeRunDocument {
     pub(in crate::dashboard) queue_paused: bool,
     pub(in crate::dashboard) parents: Vec<ParentDocument>,
     pub(in crate::dashboard) recoveries: u32,
+    pub(in crate::dashboard) progress: Option<ProgressDocument>,
     pub(in crate::dashboard) attempts: Vec<AttemptDocument>,
     pub(in crate::dashboard) notices: Vec<NoticeDocument>,
 }
@@ -33,6 +34,13 @@ pub(in crate::dashboard) struct WaitDocument {
     cause: ShownText,
     pub(in crate::dashboard) from: DocumentTime,
     pub(in crate::dashboard) until: Option<DocumentTime>,
+}
+
+/// How far the work of a run is.
+#[derive(Debug, Deserialize)]
+pub(in crate::dashboard) struct ProgressDocument {
+    pub(in crate::dashboard) percent: Option<u8>,
+    pub(in crate::dashboard) text: ShownText,
 }
 
 /// The end of a parent that started or skipped the run.

@@ -49,6 +49,24 @@ fn a_job_shows_its_rules_its_next_times_its_runs_and_its_audit_log() {
 }
 
 #[test]
+fn a_run_shows_how_far_its_worker_is() {
+    let scene = ApiScene::start(DEFINING, "");
+    let post = |path: &str, body: serde_json::Value| scene.post("admin", path, &body.to_string());
+    let job = json!({"name": "a", "in": "0s", "handler": "send", "payload": {}});
+    let _ = post("/v1/jobs", job).of(201);
+    let question = json!({"claim_id": "c1", "worker": {"name": "w"}, "max": 1, "wait_ms": 20_000});
+    let claimed = post("/v1/queues/default/claim", question).of(200);
+    let run = &claimed["runs"][0];
+    let progress = json!({"percent": 40, "text": "half of <it>"});
+    let report = json!({"run_id": run["run_id"], "token": run["token"], "progress": progress});
+    let _ = post("/v1/runs/heartbeat", json!({"runs": [report]})).of(200);
+    let html = page(&scene, "viewer", &run_page(run["run_id"].as_str().unwrap()));
+    for wanted in ["<progress max=\"100\" value=\"40\"", "40 % half of &#60;it&#62;"] {
+        assert!(html.contains(wanted), "no {wanted} in {html}");
+    }
+}
+
+#[test]
 fn a_job_explains_a_time_and_says_why_a_time_cannot_be_read() {
     let scene = ApiScene::start("", "[jobs.a]\ncron = \"30 2 * * *\"\nshell = \"true\"\n");
     let html = page(&scene, "viewer", "/jobs/a?at=2020-01-01T02%3A30");

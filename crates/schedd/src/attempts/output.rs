@@ -13,6 +13,7 @@ use tracing::Span;
 pub use super::output_lines::LOG_TARGET;
 use super::output_lines::OutputLines;
 use schedd_core::domain::run::excerpt::{Excerpt, ExcerptStream, Output, OutputBounds, OutputSink};
+use schedd_core::domain::run::run_progress::RunProgress;
 
 /// The output of one attempt. Clones share the same output.
 #[derive(Debug, Clone, Default)]
@@ -25,6 +26,8 @@ struct Inner {
     excerpt: Mutex<Excerpt>,
     revision: AtomicU64,
     lines: Option<Mutex<OutputLines>>,
+    /// How far the work is. `None` if nothing was reported that is not yet taken.
+    news: Mutex<Option<RunProgress>>,
 }
 
 impl OutputBuffer {
@@ -44,8 +47,19 @@ impl OutputBuffer {
                 excerpt: Mutex::new(Excerpt::new(bounds)),
                 revision: AtomicU64::new(0),
                 lines,
+                news: Mutex::default(),
             }),
         }
+    }
+
+    /// Replaces the progress of the attempt, which is reported like its output.
+    pub fn set_progress(&self, progress: RunProgress) {
+        *self.inner.news.lock().unwrap_or_else(PoisonError::into_inner) = Some(progress);
+    }
+
+    /// Returns the progress that was set since the last call. `None` if none was.
+    pub fn take_progress(&self) -> Option<RunProgress> {
+        self.inner.news.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     fn with_lines(&self, with_lines: impl FnOnce(&mut OutputLines)) {

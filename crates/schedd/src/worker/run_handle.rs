@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use schedd_core::domain::run::excerpt::ExcerptStream;
+use schedd_core::domain::run::run_progress::RunProgress;
 use schedd_core::host::boot_clock::BootInstant;
 use tokio_util::sync::CancellationToken;
 
@@ -245,7 +246,9 @@ impl<S> Run<S> {
         self.facts.cancelled.is_cancelled()
     }
 
-    /// Reports how far the work is, as a line of the output: `40 %: half of the rows`.
+    /// Reports how far the work is: `40 %: half of the rows`. `schedctl show`, the API and the
+    /// dashboard show the last report of the attempt, up to a second later. At most 256 characters of
+    /// `text` are kept.
     ///
     /// ```
     /// # schedd::testing::in_run(|run| async move {
@@ -254,7 +257,7 @@ impl<S> Run<S> {
     /// # });
     /// ```
     pub fn progress(&self, percent: u8, text: impl fmt::Display) {
-        self.print(format_args!("{percent} %: {text}"));
+        self.facts.output.set_progress(RunProgress::new(Some(percent), &text.to_string()));
     }
 
     /// Writes a line to the output of the run.

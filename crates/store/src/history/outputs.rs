@@ -1,4 +1,4 @@
-//! The output of attempts: written while the attempts run, read for `logs`, and deleted oldest
+//! The output and the progress of attempts: written while the attempts run, read for `logs`, and deleted oldest
 //! first.
 //!
 //! A stored part is a sequence of frames: one byte for the stream (1 stdout, 2 stderr), four bytes
@@ -11,6 +11,7 @@ use crate::runs::claims::Claim;
 use crate::server::reply::{number_of, text_of};
 use crate::server::scripts;
 use crate::server::store_error::StoreError;
+use schedd_core::domain::run::run_progress::RunProgress;
 use schedd_schedule::names::{JobName, RunId};
 use schedd_schedule::time::unix_millis::UnixMillis;
 
@@ -131,6 +132,24 @@ impl Store {
         match reply.word.as_str() {
             "written" => Ok(Some(u64::try_from(reply.number()?).unwrap_or(0))),
             "lost" => Ok(None),
+            _ => Err(reply.unknown()),
+        }
+    }
+
+    /// Notes how far the work of an attempt is. Does nothing if the claim no longer has the run.
+    pub async fn note_progress(
+        &self,
+        claim: &Claim,
+        progress: &RunProgress,
+    ) -> Result<(), StoreError> {
+        let call = self
+            .call(&scripts::NOTE_PROGRESS)
+            .of_run(&claim.run)
+            .arg("fence", claim.fence.as_u64())
+            .arg("progress", format!("{} {}", claim.attempt, progress.stored()));
+        let reply = self.link.invoke(&call).await?;
+        match reply.word.as_str() {
+            "noted" | "lost" => Ok(()),
             _ => Err(reply.unknown()),
         }
     }

@@ -13,6 +13,7 @@ use schedd_core::domain::job::job_spec::Delivery;
 use schedd_core::domain::queue::gate::Gate;
 use schedd_core::domain::queue::lane::Lane;
 use schedd_core::domain::run::resource_use::ResourceUse;
+use schedd_core::domain::run::run_progress::RunProgress;
 use schedd_core::domain::run::run_state::RunState;
 use schedd_schedule::chain::chain_end::ParentEnd;
 use schedd_schedule::names::{Fence, RunId};
@@ -101,6 +102,8 @@ pub struct RunRecord {
     pub ready_at: Option<UnixMillis>,
     /// The time of the first claim, if that claim was handed back and the run was claimed again.
     pub first_start: Option<UnixMillis>,
+    /// How far the work of the last attempt was when it was last reported. None if it never was.
+    pub progress: Option<RunProgress>,
     /// The duration of the last attempt by its node's clock, without the delay until Redis recorded
     /// the end. None if no node reported a duration.
     pub reported_took: Option<Duration>,
@@ -177,6 +180,7 @@ impl RunRecord {
             planted_at: None,
             ready_at: None,
             first_start: None,
+            progress: None,
             reported_took: None,
             resources: None,
             handed_back: None,
@@ -293,6 +297,11 @@ impl RunRecord {
             planted_at: instant("planted_at"),
             ready_at: instant("ready_at"),
             first_start: instant("first_start"),
+            // The report of an earlier attempt says nothing about the last.
+            progress: text("progress").and_then(|stored| {
+                let (attempt, progress) = stored.split_once(' ')?;
+                (attempt.parse() == Ok(count("attempt"))).then(|| RunProgress::read(progress))?
+            }),
             // A lost attempt reports no duration. The stored value then belongs to an earlier
             // attempt.
             reported_took: number("took_ms")

@@ -122,6 +122,7 @@ scripts! {
     NOTE_BACKLOG "note_backlog";
     NOTE_EVENTS "note_events";
     NOTE_LANES "note_lanes";
+    NOTE_PROGRESS "note_progress";
     OPEN_GATE "open_gate";
     PAUSE_JOB "pause_job";
     PLANT_BACKFILL "plant_backfill";

@@ -62,10 +62,14 @@ tz = "Europe/Berlin"
 shell = "true"
 "#;
 const BERLIN: &str = "Europe/Berlin";
-/// The objects that the scene does not make: notices that failed for good after many retries, and an
-/// occurrence that a backfill ran.
-const NOT_MADE: [&str; 3] =
-    ["explanation.backfilled_by", "whole-job.failed_notices", "whole-run.waits"];
+/// The objects that the scene does not make: notices that failed for good after many retries, an
+/// occurrence that a backfill ran, a wait, and the progress of a worker.
+const NOT_MADE: [&str; 4] = [
+    "explanation.backfilled_by",
+    "whole-job.failed_notices",
+    "whole-run.progress",
+    "whole-run.waits",
+];
 
 /// Two nodes and their jobs, and the tables to compare with.
 struct Scene {

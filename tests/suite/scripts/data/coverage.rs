@@ -591,6 +591,8 @@ const TESTS: &[(&str, &str, &str)] = &[
         "a_run_that_has_not_started_or_ended_in_time_is_reported_of_once_whoever_looks",
     ),
     ("watch_run", "gone", "a_run_in_time_a_paused_and_a_removed_one_are_not_reported_of"),
+    ("note_progress", "noted", "a_progress_is_that_of_the_attempt_that_reported_it"),
+    ("note_progress", "lost", "a_progress_is_that_of_the_attempt_that_reported_it"),
     (
         "write_output",
         "written",

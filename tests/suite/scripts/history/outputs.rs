@@ -1,8 +1,9 @@
-//! `write_output` and `forget_outputs`: what was printed is kept under its fence, and accounted to the byte.
+//! `write_output`, `forget_outputs` and `note_progress`: what was printed is kept under its fence, and accounted to the byte.
 
 use std::time::Duration;
 
 use schedd_core::domain::job::job_spec::Overlap;
+use schedd_core::domain::run::run_progress::RunProgress;
 use schedd_store::{OutputFrames, OutputStream, Verdict};
 
 use crate::scripts::world::{World, name, run_of, t};
@@ -49,6 +50,29 @@ async fn a_stale_holder_writes_nothing_over_its_successor_s() {
     let before = world.snapshot();
     assert_eq!(world.at(4).write_output(&old, &printed("old")).await.unwrap(), None);
     assert_eq!(world.snapshot(), before);
+}
+
+#[tokio::test]
+async fn a_progress_is_that_of_the_attempt_that_reported_it() {
+    let world = World::new();
+    let run = world.plant("a", 0).await;
+    let old = world.win(0, &run).await;
+    let half = RunProgress::new(Some(50), "half of it");
+    world.at(1).note_progress(&old, &half).await.unwrap();
+    assert_eq!(world.run(&run).await.progress, Some(half.clone()));
+    world.finish(1, &old, Verdict::Retry(Duration::ZERO)).await;
+    let new = world.win(2, &run).await;
+    assert_eq!(world.run(&run).await.progress, None, "the next attempt has reported nothing");
+    let before = world.snapshot();
+    world.at(3).note_progress(&old, &half).await.unwrap();
+    assert_eq!(world.snapshot(), before);
+    let words = RunProgress::new(None, "nearly");
+    world.at(4).note_progress(&new, &words).await.unwrap();
+    world.succeed(5, &new).await;
+    let before = world.snapshot();
+    world.at(6).note_progress(&new, &half).await.unwrap();
+    assert_eq!(world.snapshot(), before, "the run has ended");
+    assert_eq!(world.run(&run).await.progress, Some(words));
 }
 
 #[tokio::test]

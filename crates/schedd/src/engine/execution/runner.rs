@@ -394,7 +394,8 @@ async fn write_output(
     write_output_of(&runner.node, &runner.retention, claim, output, written).await
 }
 
-/// Writes the output of any attempt to Redis if it is newer than revision `written`.
+/// Writes the output of any attempt to Redis if it is newer than revision `written`, and its progress
+/// if there is news of it.
 pub(crate) async fn write_output_of(
     node: &NodeContext,
     retention: &Retention,
@@ -402,6 +403,11 @@ pub(crate) async fn write_output_of(
     output: &OutputBuffer,
     written: &mut u64,
 ) -> Result<(), StoreError> {
+    if let Some(progress) = output.take_progress()
+        && let Err(error) = node.store.note_progress(claim, &progress).await
+    {
+        debug!("The progress of the run was not stored: {error}.");
+    }
     let revision = output.revision();
     if revision == *written {
         return Ok(());

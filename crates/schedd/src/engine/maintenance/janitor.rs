@@ -88,7 +88,7 @@ pub(crate) async fn run(janitor: Arc<Janitor>) {
                 Err(error) => janitor.node.outage_log.failed(&error, "old records are not removed"),
             }
         }
-        match round(&janitor, &mut seen).await {
+        match Box::pin(round(&janitor, &mut seen)).await {
             Ok(0) => cleaned = Some((changes, BootInstant::now())),
             Ok(forgotten) => debug!(forgotten, "Old records were removed."),
             Err(error) => janitor.node.outage_log.failed(&error, "old records are not removed"),

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use schedd_core::domain::run::run_progress::RunProgress;
 use schedd_schedule::names::{Fence, RunId};
 
 /// The proof that a worker has a run: the fence of the claim, and the id of the worker's question.
@@ -62,8 +63,8 @@ pub struct ReportedRun {
 pub enum Report {
     /// The worker goes on.
     Alive {
-        /// How far the work is, in words. `None` leaves the last words as they are.
-        progress: Option<String>,
+        /// How far the work is. `None` leaves the last report as it is.
+        progress: Option<RunProgress>,
     },
     /// The work is done.
     Complete {

@@ -105,7 +105,7 @@ impl WorkerReports {
             match report.report {
                 Report::Alive { progress } => {
                     if let Some(progress) = progress {
-                        self.write(&open.claim, &format!("{progress}\n")).await?;
+                        stored(self.node.store.note_progress(&open.claim, &progress).await)?;
                     }
                     alive.push((at, open));
                 }
@@ -186,8 +186,7 @@ impl WorkerReports {
         let output = OutputBuffer::new(self.node.settings.output);
         output.append(ExcerptStream::Stdout, text.as_bytes());
         output.finish();
-        let written = write_output_of(&self.node, &self.retention, claim, &output, &mut 0).await;
-        written.or_else(|error| if error.is_passing() { Err(error) } else { Ok(()) })
+        stored(write_output_of(&self.node, &self.retention, claim, &output, &mut 0).await)
     }
 
     /// Ends the attempt of a run as its worker reports.
@@ -239,6 +238,11 @@ impl WorkerReports {
         after_end::run_steps(&ended).await;
         Ok(if reply == FinishReply::Lost { WorkerReply::Stale } else { WorkerReply::Ok(None) })
     }
+}
+
+/// Returns an error only if the same call may succeed later. What Redis refuses is lost.
+fn stored(written: Result<(), StoreError>) -> Result<(), StoreError> {
+    written.or_else(|error| if error.is_passing() { Err(error) } else { Ok(()) })
 }
 
 /// Returns the answer to a report of a worker that does not have the run.

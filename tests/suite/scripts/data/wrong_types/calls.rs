@@ -6,6 +6,7 @@ use schedd_core::domain::job::unique_rule::Second;
 use schedd_core::domain::queue::lane::Lane;
 use schedd_core::domain::queue::queue_rules::{QueueChange, QueueKey, QueueSettings};
 use schedd_core::domain::run::node_event::{NodeEvent, NodeEventKind};
+use schedd_core::domain::run::run_progress::RunProgress;
 use schedd_core::domain::run::run_state::RunState;
 use schedd_schedule::lateness::SkippedRange;
 use schedd_schedule::names::RunId;
@@ -287,6 +288,10 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
             format!("{:?}", store.skip_run(&order).await?)
         }
         "spread_runs" => format!("{:?}", store.spread_runs(&spreading(job, run)).await?),
+        "note_progress" => {
+            let progress = RunProgress::new(Some(40), "half");
+            format!("{:?}", store.note_progress(&claim(), &progress).await?)
+        }
         "write_output" => format!("{:?}", store.write_output(&claim(), &printed()).await?),
         other => call_on_the_records(other, scene).await?,
     })

@@ -50,6 +50,7 @@ pub(super) fn stage_of(script: &str) -> Stage {
         | "recover_run"
         | "renew_leases"
         | "renew_leases_in_move"
+        | "note_progress"
         | "write_output"
         | "forget_outputs" => Stage::Claimed,
         "resume_job" => Stage::Paused,
