@@ -35,6 +35,11 @@ class Run:
         self.attempt, self.fence = int(document["attempt"]), int(document["fence"])
         self.timeout, self.traceparent = document["timeout_ms"] / 1000, document.get("traceparent")
         self.cancelled, self.is_lost = threading.Event(), False
+        self.news: Dict[str, Any] = {}
+
+    def progress(self, percent: int, text: str = "") -> None:
+        """Says how far the work is. The next heartbeat reports it, within a third of the lease."""
+        self.news = {"progress": {"percent": min(100, max(0, percent)), "text": text[:256]}}
 
     def item(self, **more: Any) -> Dict[str, Any]:
         return {"run_id": self.id, "token": self.token, **more}
@@ -145,7 +150,7 @@ class Worker:
             runs = list(self._runs.values())
             for part in (runs[at:at + 500] for at in range(0, len(runs), 500)):
                 try:
-                    answers = self._client.report("heartbeat", [run.item() for run in part], self._lease / 3)
+                    answers = self._client.report("heartbeat", [run.item(**run.news) for run in part], self._lease / 3)
                 except Exception as error:
                     log.warning("no heartbeat: %s", error)
                     continue

@@ -269,6 +269,7 @@ fn two_collectors_alternate_and_one_goes_on_when_the_other_is_killed() {
         worker = Worker(client, 'north', 'north', slots=1, lease=1)\n\
         @worker.handler('collect')\n\
         def collect(payload, run):\n    \
+            run.progress(10, payload['source'])\n    \
             print(payload['source'], file=open('began', 'w'), flush=True)\n    \
             time.sleep(600)\n\
         worker.run()\n";
@@ -279,6 +280,11 @@ fn two_collectors_alternate_and_one_goes_on_when_the_other_is_killed() {
     assert!(shown["running"][0].as_str().unwrap().starts_with("collect-north@"), "{shown}");
     assert!(shown["members"][1]["next_due"].is_string(), "the planned time of the next: {shown}");
     assert!(ask("south", "s2", 0).is_empty(), "it is not the turn of the south");
+    let run = shown["running"][0].as_str().unwrap().replace('@', "%40");
+    until("the run shows its progress", LONG, || {
+        let progress = scene.get("viewer", &format!("/v1/runs/{run}")).of(200)["progress"].clone();
+        (progress["percent"] == 10).then_some(())
+    });
     worker.signal(Signal::KILL);
     let mut number = 0;
     let mut next = |queue: &str| {
