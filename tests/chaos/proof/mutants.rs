@@ -385,6 +385,8 @@ fn joined_by_another(play: &mut Play<'_>) -> Result<(), Interrupted> {
 
 /// The number of mutants that play at the same time. Most of a scene is waiting.
 const AT_ONCE: usize = 4;
+/// The most times that a scene is played.
+const PLAYS: u32 = 3;
 
 /// The result of one mutant.
 struct Row {
@@ -441,18 +443,26 @@ pub(crate) fn run(name: Option<&str>, interrupted: &Arc<AtomicBool>) -> Result<E
 
 /// Plays a scene twice at the same time: with the broken rule, and without.
 fn prove(mutant: &Mutant, interrupted: &Arc<AtomicBool>) -> Result<Row, Failure> {
-    let play = |word: Option<&'static str>| {
+    let play_once = |word: Option<&'static str>, plays: u32| {
         let dir = tempfile::Builder::new().prefix("schedd-chaos-").tempdir_in("/tmp").unwrap();
         let begun = now();
         let evidence = mutant.scene.play(dir.path(), word, Arc::clone(interrupted))?;
         let findings = check(&evidence);
+        if word.is_some() && findings.is_empty() && !evidence.host_lags.is_empty() && plays > 1 {
+            return Ok(None);
+        }
         let is_as_wanted = findings.is_empty() == word.is_none();
         if !is_as_wanted {
             report::print(&evidence, &findings, begun);
             let kept: PathBuf = dir.keep();
             println!("\nlogs, effects and history are kept in {}", kept.display());
         }
-        Ok::<_, Failure>((begun, findings))
+        Ok::<_, Failure>(Some((begun, findings)))
+    };
+    // The checker excuses what is late while the host is slow. Without a finding, such a play proves
+    // nothing, and the scene is played again.
+    let play = |word: Option<&'static str>| {
+        (1..=PLAYS).rev().find_map(|plays| play_once(word, plays).transpose()).unwrap()
     };
     let (broken, whole) = std::thread::scope(|scope| {
         let whole = scope.spawn(|| play(None));

@@ -1,5 +1,6 @@
 //! The place of a server: this host, or a host of a network that can be cut.
 
+use std::net::TcpListener;
 use std::process::Command;
 
 /// A place for servers.
@@ -20,6 +21,16 @@ impl Place {
     /// Returns the place within a network namespace.
     pub(crate) fn within(name_space: &str, address: &str) -> Self {
         Self { address: address.to_owned(), name_space: Some(name_space.to_owned()) }
+    }
+
+    /// Returns two ports that no server of the place has.
+    pub(crate) fn spare_ports(&self) -> [u16; 2] {
+        if self.name_space.is_some() {
+            // Below those of outgoing connections, which may last longer than a server is down.
+            return [0, 0].map(|_| fastrand::u16(10_000..30_000));
+        }
+        let listeners = [0, 0].map(|_| TcpListener::bind((&*self.address, 0)).unwrap());
+        listeners.map(|listener| listener.local_addr().unwrap().port())
     }
 
     /// Returns the command that runs `program` at this place.

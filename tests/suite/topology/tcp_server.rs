@@ -1,7 +1,7 @@
 //! A Redis server, Sentinel or node of a cluster on a spare port, with files in its own directory;
 //! killed and awaited on drop.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -33,7 +33,7 @@ impl TcpServer {
         // Another process may take a spare port before the server does.
         for _ in 0..5 {
             let dir = tempfile::Builder::new().prefix("schedd-test-").tempdir_in("/tmp").unwrap();
-            let ports = spare_ports();
+            let ports = place.spare_ports();
             let arguments = arguments(ports, dir.path());
             let child = spawn(place, &arguments, dir.path());
             let mut server = Self { place: place.clone(), port: ports[0], child, arguments, dir };
@@ -129,9 +129,4 @@ fn spawn(place: &Place, arguments: &[String], dir: &Path) -> Child {
         .stderr(Stdio::null())
         .spawn()
         .unwrap()
-}
-
-fn spare_ports() -> [u16; 2] {
-    let listeners = [0, 0].map(|port| TcpListener::bind(("127.0.0.1", port)).unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap().port())
 }
