@@ -1,5 +1,5 @@
-//! The output and the progress of attempts: written while the attempts run, read for `logs`, and deleted oldest
-//! first.
+//! The output of attempts: written while the attempts run, read for `logs`, and deleted oldest
+//! first. Also their progress, which is kept with the run.
 //!
 //! A stored part is a sequence of frames: one byte for the stream (1 stdout, 2 stderr), four bytes
 //! for the length, then the data.
