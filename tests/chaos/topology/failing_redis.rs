@@ -30,7 +30,7 @@ pub(crate) enum Topology {
 /// A Redis whose primary can fail.
 pub(super) struct FailingRedis<'n> {
     servers: Servers,
-    /// The network between the hosts of the servers. `None` if all are on this host.
+    /// The network that connects the hosts of the servers. `None` if all servers run on this host.
     network: Option<&'n Network>,
 }
 
@@ -45,7 +45,8 @@ pub(super) enum ServerFault {
     Kill,
     Freeze,
     OnDemand,
-    /// Its host is cut off from the others, and the primary lives on; in a network only.
+    /// The network of its host is cut, and the primary goes on without the others. Only on hosts of a
+    /// [`Network`].
     Cut,
     /// The slot of the namespace moves to another primary; in a cluster only.
     Move,

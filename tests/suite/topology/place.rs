@@ -8,7 +8,7 @@ use std::process::Command;
 pub(crate) struct Place {
     /// The address at which servers of this place listen.
     pub(crate) address: String,
-    /// The network namespace of the place. `None` for that of the caller.
+    /// The network namespace in which the servers run. `None` for the namespace of the test.
     name_space: Option<String>,
 }
 
@@ -33,7 +33,7 @@ impl Place {
         listeners.map(|listener| listener.local_addr().unwrap().port())
     }
 
-    /// Returns the command that runs `program` at this place.
+    /// Returns a command that runs `program` in the network namespace of this place.
     pub(crate) fn command(&self, program: &str) -> Command {
         let Some(name_space) = &self.name_space else { return Command::new(program) };
         let mut command = Command::new("ip");

@@ -12,9 +12,9 @@ use tempfile::TempDir;
 use super::place::Place;
 use crate::support::wait::{LONG, until};
 
-/// The longest time to connect. A server that is cut off gives no answer at all.
+/// The time limit for a connection. A host whose network is cut neither accepts nor refuses it.
 const TO_CONNECT: Duration = Duration::from_secs(2);
-/// The longest time to an answer, which is more than that of each command that waits.
+/// The time limit for an answer. It is longer than any test lets a server wait (`WAIT`).
 const TO_ANSWER: Duration = Duration::from_secs(10);
 
 pub(crate) struct TcpServer {

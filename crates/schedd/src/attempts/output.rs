@@ -26,7 +26,7 @@ struct Inner {
     excerpt: Mutex<Excerpt>,
     revision: AtomicU64,
     lines: Option<Mutex<OutputLines>>,
-    /// How far the work is. `None` if nothing was reported that is not yet taken.
+    /// The last reported progress, until it is taken to be written to Redis.
     news: Mutex<Option<RunProgress>>,
 }
 

@@ -246,9 +246,9 @@ impl<S> Run<S> {
         self.facts.cancelled.is_cancelled()
     }
 
-    /// Reports how far the work is: `40 %: half of the rows`. `schedctl show`, the API and the
-    /// dashboard show the last report of the attempt, up to a second later. At most 256 characters of
-    /// `text` are kept.
+    /// Reports how much of the work is done. `schedctl show`, the API and the dashboard show the last
+    /// report of the attempt, such as `40 %: half of the rows`. They show it up to a second later.
+    /// Only the first 256 characters of `text` are kept.
     ///
     /// ```
     /// # schedd::testing::in_run(|run| async move {

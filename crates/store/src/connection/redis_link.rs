@@ -42,7 +42,8 @@ pub(super) const OPEN_LIMIT: Duration = CONNECT_LIMIT.saturating_add(ANSWER_LIMI
 const REST: u32 = 4;
 /// The time between two searches for the primary while a connection is in use.
 pub(super) const SEARCH_EVERY: Duration = Duration::from_secs(10);
-/// The age up to which the answer to a search for the primary counts as true.
+/// If connecting to the primary takes longer, the Sentinels or the cluster are asked again whether the
+/// server still is the primary.
 const FRESH: Duration = Duration::from_millis(50);
 /// The number of times one call may load scripts that the server does not know.
 const LOADS: usize = 3;

@@ -88,8 +88,8 @@ pub struct JobRecord {
     pub is_once: bool,
     /// The number of regular runs that have begun.
     pub begun: u32,
-    /// The mark of the job's skipped ranges, which each change of a range replaces. Empty before the
-    /// first change.
+    /// A hash of all changes of the job's skipped ranges so far. Another hash shows that a range has
+    /// changed. Empty before the first change.
     pub ranges_mark: String,
     /// The number of suppressed notices of each kind since the last planned notice of that kind. A
     /// suppressed notice is counted but not sent.

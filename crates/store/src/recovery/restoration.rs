@@ -59,8 +59,8 @@ pub struct RestoreOrder {
     /// The job's revision and the run to plan next, if the restored run is the planned run of its
     /// job.
     pub planned: Option<(Rev, Option<Successor>)>,
-    /// The mark of the job's skipped ranges for which `taken_from` and `in_ledger` hold. A different
-    /// mark in Redis makes both out of date.
+    /// The `ranges_mark` that the job had when the caller read `taken_from` and `in_ledger`. If the job
+    /// has another mark now, a range has changed, and the script replies `stale`.
     pub ranges_mark: String,
     /// The skipped range that includes this run, if any.
     pub taken_from: Option<TakenFrom>,
@@ -74,7 +74,7 @@ pub struct RestoreOrder {
 }
 
 impl RestoreOrder {
-    /// Returns the mark of the job's skipped ranges after this restore, if the job has a record.
+    /// Returns the `ranges_mark` that the job has after this restore, if the job has a record.
     pub fn ranges_mark_after(&self) -> String {
         let is_reduced = self.taken_from.is_some()
             || matches!(&self.in_ledger, Some(InLedger { answer: LedgerAnswer::Skipped(_), .. }));

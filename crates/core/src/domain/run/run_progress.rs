@@ -5,9 +5,9 @@ use std::fmt;
 /// How far the work of an attempt is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunProgress {
-    /// The part that is done, 0 to 100. `None` if only the words say it.
+    /// The done part of the work in percent, 0 to 100. `None` if only the text was reported.
     pub percent: Option<u8>,
-    /// The done work in words, on one line. May be empty.
+    /// A description of the done work, on one line. May be empty.
     pub text: String,
 }
 
@@ -15,8 +15,9 @@ impl RunProgress {
     /// The most characters of the text.
     pub const MOST_CHARS: usize = 256;
 
-    /// Returns the progress with at most 100 percent, and with the first characters of `text`. A
-    /// control character, such as a line break, becomes a blank.
+    /// Returns a progress. A percentage above 100 becomes 100. Only the first
+    /// [`RunProgress::MOST_CHARS`] characters of `text` are kept. A control character, such as a line
+    /// break, becomes a blank.
     pub fn new(percent: Option<u8>, text: &str) -> Self {
         let visible = |c: char| if c.is_control() { ' ' } else { c };
         Self {

@@ -138,7 +138,7 @@ fn bounds<'a>(
 /// The skipped ranges of a job, from which the occurrences of restored runs are removed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ReportedRange {
-    /// The mark of the job's skipped ranges. `None` if the job has no record.
+    /// The job's [`JobRecord::ranges_mark`]. `None` if the job has no record.
     pub(crate) mark: Option<String>,
     skipped_ranges: Vec<SkippedRecord>,
     recorded: BTreeSet<UnixMillis>,
