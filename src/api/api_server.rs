@@ -20,7 +20,7 @@ use super::router::PresentRoutes;
 use super::stream::EventHub;
 use crate::dashboard::DashboardView;
 use crate::secrets::tokens::{TokenFile, TokenLocation};
-use schedd::engine::{StatusView, WorkerDesk};
+use schedd::engine::{StatusView, WorkerDesks};
 use schedd_core::config::ApiConfig;
 use schedd_schedule::time::zone::Zone;
 use schedd_store::Store;
@@ -37,7 +37,7 @@ pub struct ApiNode {
     /// The status of the node, for `/readyz` and `/metrics`.
     pub status: StatusView,
     /// The place where workers ask the node for runs.
-    pub workers: WorkerDesk,
+    pub workers: WorkerDesks,
 }
 
 /// The running API.

@@ -12,7 +12,7 @@ use super::metrics::NamespaceReader;
 use super::stream::EventHub;
 use crate::dashboard::DashboardView;
 use crate::secrets::tokens::TokenFile;
-use schedd::engine::{StatusView, WorkerDesk};
+use schedd::engine::{StatusView, WorkerDesks};
 use schedd_core::config::ApiConfig;
 use schedd_schedule::time::unix_millis::UnixMillis;
 use schedd_schedule::time::zone::Zone;
@@ -37,7 +37,7 @@ pub(super) struct ApiState {
     /// The changes under way, which go on although their senders hang up.
     pub(super) changes: TaskTracker,
     /// The place where workers ask for runs and report about them.
-    pub(super) workers: WorkerDesk,
+    pub(super) workers: WorkerDesks,
     /// The places for questions of workers that wait.
     pub(super) polls: Arc<Semaphore>,
     /// The places for requests with bodies of lines.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use schedd_core::config::{Config, DaemonConfig};
+use schedd_core::config::{Config, DaemonConfig, RedisConfig};
 use schedd_core::domain::name::byte_size::format_size;
 use schedd_schedule::time::duration::format_duration;
 
@@ -32,7 +32,8 @@ pub(super) fn differing(running: &Config, file: &Config) -> Option<String> {
     report("[output] head", size(running.output.head), size(file.output.head));
     report("[output] tail", size(running.output.tail), size(file.output.tail));
     // The Redis settings are not printed, because they may contain a password.
-    if running.redis != file.redis {
+    let but_shards = |config: &Config| RedisConfig { shards: None, ..config.redis.clone() };
+    if but_shards(running) != but_shards(file) {
         differences.push("[redis] in the file differs from the setting in use".to_owned());
     }
     if running.api != file.api {

@@ -42,7 +42,7 @@ use systemd::ServiceManager;
 
 use crate::executor::{Executors, MayRunAs};
 use crate::secrets::Credentials;
-use schedd::engine::{Engine, EngineSettings, Removal};
+use schedd::engine::{NodeEngines, EngineSettings, Removal};
 use schedd_core::config;
 use schedd_core::config::Config;
 use schedd_core::domain::run::excerpt::OutputBounds;
@@ -212,7 +212,10 @@ async fn serve(
         "Started."
     );
     cgroups.log();
-    let journal = setup::journal(store, &node);
+    let journal_of = {
+        let node = node.clone();
+        Box::new(move |store: &Store| setup::journal(store, &node))
+    };
     let settings = EngineSettings {
         node,
         incarnation,
@@ -227,10 +230,10 @@ async fn serve(
         worker: None,
         no_cgroups: cgroups.lacks(),
     };
-    let engine = Engine::start(
+    let engine = NodeEngines::start(
         store.clone(),
         Arc::new(executors),
-        journal,
+        journal_of,
         settings,
         host_zone.clone(),
         file.read.as_ref(),
@@ -249,7 +252,7 @@ async fn serve(
 async fn attend(
     File { files, mut watch, .. }: File,
     mut config: Config,
-    engine: &Engine,
+    engine: &NodeEngines,
     host_zone: Arc<Zone>,
     signals: &mut Signals,
     manager: &ServiceManager,

@@ -6,7 +6,7 @@ use tracing::warn;
 use super::daemon_args::DaemonArgs;
 use crate::api::{ApiNode, ApiServer};
 use crate::secrets::tokens::TokenLocation;
-use schedd::engine::Engine;
+use schedd::engine::NodeEngines;
 use schedd_core::config::Config;
 use schedd_schedule::time::zone::Zone;
 use schedd_store::Store;
@@ -41,7 +41,7 @@ impl NodeApi {
     }
 
     /// Answers all requests from now on.
-    pub(super) fn open(&self, store: &Store, host_zone: &Zone, engine: &Engine) {
+    pub(super) fn open(&self, store: &Store, host_zone: &Zone, engine: &NodeEngines) {
         if let Some(error) = &self.error {
             engine.report_api_error(error.clone());
         }
@@ -49,7 +49,7 @@ impl NodeApi {
         match store.apart() {
             Ok(store) => {
                 let (host_zone, status) = (host_zone.clone(), engine.status_view());
-                let workers = engine.worker_desk();
+                let workers = engine.worker_desks();
                 server.open(ApiNode { store, host_zone, status, workers });
             }
             Err(error) => {

@@ -20,7 +20,7 @@ const MAY_IMPORT: [(&str, &[&str]); 20] = [
         "crates/schedd/src/engine",
         &["attempts", "http_client", "schedd_core", "schedd_schedule", "schedd_store"],
     ),
-    ("crates/schedd/src/adding", &["schedd_core", "schedd_schedule", "schedd_store"]),
+    ("crates/schedd/src/adding", &["engine", "schedd_core", "schedd_schedule", "schedd_store"]),
     (
         "crates/schedd/src/client",
         &["adding", "engine", "schedd_core", "schedd_schedule", "schedd_store"],

@@ -20,6 +20,7 @@ mod recovery;
 mod runs;
 mod script_times;
 pub mod server;
+mod shards;
 #[cfg(feature = "testing")]
 mod test_clock;
 
@@ -93,6 +94,7 @@ pub use runs::successor::Successor;
 pub use runs::view_mark::ViewMark;
 pub use server::redis_keys::{DEFAULT_NAMESPACE, Keys};
 pub use server::store_error::StoreError;
+pub use shards::{AnsweringPlaces, ShardsError};
 #[cfg(feature = "testing")]
 pub use test_clock::TestClock;
 
@@ -103,6 +105,7 @@ use connection::primary_search::slot_of;
 use connection::redis_link::RedisLink;
 use connection::replica_wait::ReplicaWait;
 use server::scripts::{Invocation, Script};
+use shards::OpenShards;
 
 use schedd_schedule::time::time_histogram::TimeCounts;
 use schedd_schedule::time::unix_millis::UnixMillis;
@@ -124,6 +127,9 @@ pub struct Store {
     test_clock: Option<TestClock>,
     /// The author of changes, such as `user@host`; empty if unknown.
     by: Arc<str>,
+    /// The number of this shard; `None` for a namespace that is no shard.
+    shard: Option<u32>,
+    shards: Arc<OpenShards>,
 }
 
 /// Formats the store as its address and its namespace.
@@ -149,19 +155,21 @@ impl Store {
             #[cfg(feature = "testing")]
             test_clock: None,
             by: Arc::from(""),
+            shard: None,
+            shards: Arc::default(),
         })
     }
 
     /// Returns a store with a connection of its own, on which long reads delay no other call. Fails
     /// if no Redis client can be made.
     pub fn apart(&self) -> Result<Self, StoreError> {
-        Ok(Self { link: self.link.apart()?, ..self.clone() })
+        Ok(Self { link: self.link.apart()?, shards: Arc::default(), ..self.clone() })
     }
 
     /// Returns a store with a connection of its own that leaves Redis four fifths of the time for
     /// other calls. Fails if no Redis client can be made.
     pub fn gently(&self) -> Result<Self, StoreError> {
-        Ok(Self { link: self.link.apart()?.gently(), ..self.clone() })
+        Ok(Self { link: self.link.apart()?.gently(), shards: Arc::default(), ..self.clone() })
     }
 
     /// Returns a store whose scripts all use the fixed time `now`, so that tests control the time.

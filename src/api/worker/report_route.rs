@@ -73,7 +73,7 @@ pub(in crate::api) async fn report(
     if !faults.is_empty() {
         return Err(ApiProblem::invalid(faults));
     }
-    let replies = state.workers.reports().record(runs, &caller.queues).await;
+    let replies = state.workers.record(runs, &caller.queues).await;
     let replies = replies.map_err(CliFailure::from)?;
     let runs: Value = body
         .runs
@@ -168,6 +168,7 @@ fn reply_document(run: &str, reply: &WorkerReply) -> Value {
         WorkerReply::Lost => ("lost", None),
         WorkerReply::Stale => ("stale", None),
         WorkerReply::Unknown => ("unknown", None),
+        WorkerReply::Again => ("again", None),
     };
     let mut document = json!({"run_id": run, "result": word});
     if let Some(lease) = lease {

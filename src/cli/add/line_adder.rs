@@ -10,7 +10,6 @@ use super::line_reader::Batch;
 use super::name_conflict;
 use crate::cli::failure::CliFailure;
 use schedd::adding::{AddPools, DRAWS, draw_name, past_problem};
-use schedd::engine::planning::instances;
 use schedd::engine::planning::planting::{Applied, PlantingError, Request};
 use schedd_core::config::NamedJob;
 use schedd_schedule::names::{IdError, JobName};
@@ -67,7 +66,8 @@ impl LineAdder {
                         clashed.push((line, job));
                     }
                     answer => {
-                        let added = self.answered(request.name, &job, answer).await?;
+                        let place = self.pools.store_of(&self.store, &request);
+                        let added = self.answered(place, request.name, &job, answer).await?;
                         outcomes.insert(line, added.map(|added| (added, job)));
                     }
                 }
@@ -105,7 +105,7 @@ impl LineAdder {
         open: &[(usize, NamedJob)],
         requests: &[Request],
     ) -> Result<Vec<Result<Applied, PlantingError>>, CliFailure> {
-        let applied = instances::apply(&self.store, &self.host_zone, requests).await;
+        let applied = self.pools.apply(&self.store, &self.host_zone, requests).await;
         applied.map_err(|error| {
             let (first, last) = (open.first().map_or(0, |(line, _)| *line), open.last().map_or(0, |(line, _)| *line));
             let failure = CliFailure::from(error);
@@ -123,6 +123,7 @@ impl LineAdder {
     /// reason for a refusal.
     async fn answered(
         &self,
+        store: &Store,
         name: JobName,
         job: &NamedJob,
         answer: Result<Applied, PlantingError>,
@@ -130,18 +131,18 @@ impl LineAdder {
         Ok(match answer {
             Ok(Applied::Created(next)) => Ok((name, "created", next)),
             Ok(Applied::Updated(next @ Some(_))) => Ok((name, "updated", next)),
-            Ok(Applied::Updated(None)) => Ok(pending(&self.store, name, "updated").await?),
-            Ok(Applied::Unchanged) => Ok(pending(&self.store, name, "unchanged").await?),
+            Ok(Applied::Updated(None)) => Ok(pending(store, name, "updated").await?),
+            Ok(Applied::Unchanged) => Ok(pending(store, name, "unchanged").await?),
             Ok(Applied::Moved(first, next)) => Ok((first, "updated", next)),
             Ok(Applied::Exists) if self.if_absent => {
-                Ok(pending(&self.store, name, "exists").await?)
+                Ok(pending(store, name, "exists").await?)
             }
             Ok(Applied::Taken(first)) if self.if_absent || is_dropped(job) => {
-                Ok(pending(&self.store, first, "exists").await?)
+                Ok(pending(store, first, "exists").await?)
             }
-            Ok(Applied::Taken(first)) => Err(key_taken(&self.store, &first, job).await),
+            Ok(Applied::Taken(first)) => Err(key_taken(store, &first, job).await),
             Ok(Applied::Exists | Applied::OtherKind(_)) => {
-                Err(name_conflict::name_taken(&self.store, &name, job).await)
+                Err(name_conflict::name_taken(store, &name, job).await)
             }
             Ok(Applied::Newer(now)) => {
                 Err(CliFailure::Conflict(name_conflict::changed_meanwhile(&name, &now)))

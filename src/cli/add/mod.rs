@@ -86,7 +86,8 @@ pub(crate) async fn add(
     let job = from_flags::job_of_flags(args, &at, &bounds, &host_zone)?;
     let owed = instant::report_instants(args, &instants, &job, now, &zone, console)?;
     instant::report_bounds(&bounds, now, &zone, console);
-    if let Some(why) = AddPools::read(&store).await?.unknown_to(&job) {
+    let pools = AddPools::read(&store).await?;
+    if let Some(why) = pools.unknown_to(&job) {
         return Err(CliFailure::Invalid(why));
     }
     for doubt in Host::default().lacks(&job, console).iter().chain(&job.warnings) {
@@ -96,7 +97,7 @@ pub(crate) async fn add(
     for other in add_warnings::strangers(&store, &others).await? {
         console.warn(&format!("--not-while: {}", add_warnings::stranger_words(&other)));
     }
-    let mut added = apply(&store, args, &job, seen, &host_zone).await?;
+    let (place, mut added) = apply(&store, &pools, args, &job, seen, &host_zone).await?;
     match owed {
         Some(at) if added.2 == Some(at) => instant::report_due(at, now, &zone, console),
         Some(at) => console.warn(&format!(
@@ -105,7 +106,7 @@ pub(crate) async fn add(
         )),
         None => {}
     }
-    if let Some(since) = paused_since(&store, &added).await? {
+    if let Some(since) = paused_since(&place, &added).await? {
         let (name, since) = (&added.0, shown(since, &host_zone));
         console.warn(&format!(
             "job {name} has been paused since {since} and starts no runs until schedctl resume {name}"
@@ -133,11 +134,11 @@ pub(crate) async fn add(
     let run = own_due.map(|due| RunId::regular(name.clone(), due));
     if waiting.is_asked() {
         let run = run.ok_or_else(|| nothing_to_wait_for(&name, result))?;
-        return wait_for(&store, &[run], &[name.to_string()], waiting, console).await;
+        return wait_for(&place, &[run], &[name.to_string()], waiting, console).await;
     }
     if console.is_json() {
         let next_due = match next_due {
-            Some(at) => Some(rfc3339(at, &zone_of_job(&store, &name).await)),
+            Some(at) => Some(rfc3339(at, &zone_of_job(&place, &name).await)),
             None => None,
         };
         console.json(&json!({
@@ -177,17 +178,19 @@ async fn seen_of(store: &Store, args: &AddArgs) -> Result<Option<Rev>, CliFailur
     else {
         return Ok(None);
     };
-    Ok(store.read_job(&name).await?.filter(JobRecord::is_live).map(|job| job.rev))
+    let place = store.place_of_job(&name).await?;
+    Ok(place.read_job(&name).await?.filter(JobRecord::is_live).map(|job| job.rev))
 }
 
-/// Writes one job, given by flags, to Redis.
+/// Writes one job, given by flags, to its place. Returns the place too.
 async fn apply(
-    store: &Store,
+    home: &Store,
+    pools: &AddPools,
     args: &AddArgs,
     job: &NamedJob,
     seen: Option<Rev>,
     host_zone: &Zone,
-) -> Result<AddResult, CliFailure> {
+) -> Result<(Store, AddResult), CliFailure> {
     for _ in 0..DRAWS {
         let is_drawn = job.name.is_none();
         let name = match &job.name {
@@ -196,7 +199,8 @@ async fn apply(
         };
         let existing = if args.replace && !is_drawn { Existing::Edit } else { Existing::Refuse };
         let request = Request { seen: seen.clone(), ..request(name.clone(), job, existing) };
-        return match instances::apply_one(store, host_zone, &request).await? {
+        let store = pools.store_of(home, &request);
+        let added = match instances::apply_one(store, host_zone, &request).await? {
             Applied::Created(next) => Ok((name, "created", next)),
             Applied::Updated(Some(next)) => Ok((name, "updated", Some(next))),
             Applied::Updated(None) => pending(store, name, "updated").await,
@@ -219,6 +223,7 @@ async fn apply(
             ))),
             Applied::Done(at) => Err(CliFailure::Conflict(name_conflict::done_already(&name, at))),
         };
+        return added.map(|added| (store.clone(), added));
     }
     Err(CliFailure::Conflict("no free random name was found; give a name with --name".to_owned()))
 }

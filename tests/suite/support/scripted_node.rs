@@ -12,7 +12,9 @@ use super::redis::TestRedis;
 use super::script::Script;
 use super::wait::{LONG, until};
 use schedd::engine;
-use schedd::engine::{Engine, EngineSettings, HostFacts, Journal, Naming, Removal, ServingChoice};
+use schedd::engine::{
+    EngineSettings, HostFacts, Journal, Naming, NodeEngines, Removal, ServingChoice,
+};
 use schedd_core::config;
 use schedd_core::config::Config;
 use schedd_core::domain::run::excerpt::OutputBounds;
@@ -80,7 +82,7 @@ pub(crate) struct ScriptedNode {
     /// The directory of its journal, which lasts longer than the node.
     dir: TempDir,
     log: NodeLog,
-    running: Option<(Engine, Runtime)>,
+    running: Option<(NodeEngines, Runtime)>,
 }
 
 impl ScriptedNode {
@@ -210,7 +212,7 @@ fn clock() -> UnixMillis {
     UnixMillis::from_timestamp(jiff::Timestamp::now()).unwrap()
 }
 
-async fn start(settings: &NodeBuilder, state_home: &Path) -> Engine {
+async fn start(settings: &NodeBuilder, state_home: &Path) -> NodeEngines {
     let store =
         Store::new(&Address::parse(&settings.url).unwrap(), Keys::new("schedd").unwrap()).unwrap();
     let host = HostFacts {
@@ -230,7 +232,10 @@ async fn start(settings: &NodeBuilder, state_home: &Path) -> Engine {
     let (node, started_at) = announced.await.unwrap();
     let journals = state_home.join("schedd");
     std::fs::create_dir_all(&journals).unwrap();
-    let journal = Journal::open(Some(&journals), store.namespace(), &node);
+    let journal_of = {
+        let node = node.clone();
+        Box::new(move |store: &Store| Journal::open(Some(&journals), store.namespace(), &node))
+    };
     let settings_of_engine = EngineSettings {
         node,
         incarnation,
@@ -247,5 +252,12 @@ async fn start(settings: &NodeBuilder, state_home: &Path) -> Engine {
     };
     let executor = Arc::new(settings.script.clone());
     let file = (!jobs.is_empty()).then_some(&config);
-    Engine::start(store, executor, journal, settings_of_engine, Zone::utc(), file)
+    NodeEngines::start(
+        store,
+        executor,
+        journal_of,
+        settings_of_engine,
+        Zone::utc(),
+        file,
+    )
 }

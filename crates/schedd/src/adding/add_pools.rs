@@ -1,25 +1,87 @@
-//! The declared queues and groups. A job may name only these queues and groups.
+//! The declared queues and groups, and the place of each added job. A job may name only these queues
+//! and groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures_util::future::join_all;
+
+use crate::engine::planning::instances;
+use crate::engine::planning::planting::{Applied, PlantingError, Request};
 use schedd_core::config::NamedJob;
 use schedd_core::domain::queue::group_rules::GroupSettings;
+use schedd_core::domain::queue::shard_map::ShardMap;
 use schedd_schedule::names::{GroupName, JobName, QueueName};
+use schedd_schedule::time::zone::Zone;
 use schedd_store::{Store, StoreError};
 
-/// The declared queues and groups, as read from Redis.
+/// The declared queues and groups, and the shards, as read from Redis.
 #[derive(Debug, Clone)]
 pub struct AddPools {
     queues: BTreeSet<QueueName>,
     groups: BTreeMap<GroupName, GroupSettings>,
+    /// The queues whose one-shots are placed on shards.
+    spread: BTreeSet<QueueName>,
+    /// The shards of the namespace; `None` if it has none, or no queue is spread.
+    shards: Option<(ShardMap, Vec<Store>)>,
 }
 
 impl AddPools {
-    /// Reads the declared queues and groups.
+    /// Reads the declared queues and groups, and the shards if a queue is spread.
     pub async fn read(store: &Store) -> Result<Self, StoreError> {
-        let queues =
-            store.read_queues().await?.into_keys().chain([QueueName::default_queue()]).collect();
-        Ok(Self { queues, groups: store.read_groups().await? })
+        let (declared, groups, map) =
+            tokio::try_join!(store.read_queues(), store.read_groups(), store.read_shards())?;
+        let queues: BTreeSet<QueueName> =
+            declared.into_keys().chain([QueueName::default_queue()]).collect();
+        let (spread, shards) = match map {
+            Some(map) => {
+                (store.read_spread(&queues).await?, Some((map, store.with_shards().await?)))
+            }
+            None => (BTreeSet::new(), None),
+        };
+        Ok(Self { queues, groups, spread, shards })
+    }
+
+    /// Returns the store for the job of `request`: a shard if its queue is spread, else `home`.
+    pub fn store_of<'a>(&'a self, home: &'a Store, request: &Request) -> &'a Store {
+        let Some((map, places)) = &self.shards else { return home };
+        if !self.spread.contains(&request.spec.queue) {
+            return home;
+        }
+        let placed_by = request.spec.placed_by(&request.name, request.start_in.is_some());
+        let shard = placed_by.map(|text| map.shard_of(text));
+        // The place 0 is the namespace itself.
+        shard.and_then(|shard| places.get(shard as usize + 1)).unwrap_or(home)
+    }
+
+    /// Applies requests at the place of each, as [`instances::apply`] does. A place that fails fails
+    /// only its own requests, unless all requests are at one place.
+    pub async fn apply(
+        &self,
+        home: &Store,
+        host_zone: &Zone,
+        requests: &[Request],
+    ) -> Result<Vec<Result<Applied, PlantingError>>, StoreError> {
+        let mut by_place: BTreeMap<Option<u32>, (&Store, Vec<usize>)> = BTreeMap::new();
+        for (at, request) in requests.iter().enumerate() {
+            let store = self.store_of(home, request);
+            let place = by_place.entry(store.shard_number());
+            place.or_insert_with(|| (store, Vec::new())).1.push(at);
+        }
+        if by_place.len() == 1
+            && let Some((_, (store, _))) = by_place.first_key_value()
+        {
+            return instances::apply(store, host_zone, requests).await;
+        }
+        let applied = by_place.into_values().map(async |(store, indexes)| {
+            let part: Vec<Request> = indexes.iter().map(|at| requests[*at].clone()).collect();
+            let answers = instances::apply(store, host_zone, &part).await;
+            let answers = answers
+                .unwrap_or_else(|error| part.iter().map(|_| Err(error.clone().into())).collect());
+            indexes.into_iter().zip(answers)
+        });
+        let mut answers: Vec<_> = join_all(applied).await.into_iter().flatten().collect();
+        answers.sort_by_key(|(at, _)| *at);
+        Ok(answers.into_iter().map(|(_, answer)| answer).collect())
     }
 
     /// Returns the reason why `job` cannot use its queue or group: the queue or group is not

@@ -23,7 +23,7 @@ use super::run_end::RunEnd;
 use super::shared_adds::SharedAdds;
 use crate::adding::{AddPools, DRAWS, draw_name, past_problem};
 use crate::engine::planning::planting::{Applied, PlantingError, Request};
-use crate::engine::planning::{instances, job_operations};
+use crate::engine::planning::job_operations;
 use crate::instants::system_time;
 
 /// The most jobs that go to Redis in one call.
@@ -192,7 +192,7 @@ impl Client {
                 .iter()
                 .map(|(at, job)| request(job, batch[*at].if_exists()))
                 .collect::<Result<_, _>>()?;
-            let applied = instances::apply(&self.store, &self.zone, &requests).await?;
+            let applied = known.pools.apply(&self.store, &self.zone, &requests).await?;
             let mut clashed = Vec::new();
             for (((at, job), request), answer) in open.into_iter().zip(requests).zip(applied) {
                 if job.name.is_none()
@@ -202,7 +202,8 @@ impl Client {
                     continue;
                 }
                 let keeps = batch[at].if_exists() == IfExists::Keep;
-                results[at] = Some(self.answered(request.name, &job, keeps, answer).await);
+                let place = known.pools.store_of(&self.store, &request);
+                results[at] = Some(answered(place, request.name, &job, keeps, answer).await);
             }
             open = clashed;
         }
@@ -238,66 +239,6 @@ impl Client {
             }
         }
         Ok(job)
-    }
-
-    /// Returns the result of adding `job`, as Redis answered. If `keeps` is true, a job that exists
-    /// already counts as added.
-    async fn answered(
-        &self,
-        name: JobName,
-        job: &NamedJob,
-        keeps: bool,
-        answer: Result<Applied, PlantingError>,
-    ) -> Result<Added, ClientError> {
-        let is_dropped = job
-            .spec
-            .unique
-            .as_ref()
-            .is_some_and(|unique| matches!(unique.second, Second::Dropped { .. }));
-        Ok(match answer? {
-            Applied::Created(next) => Added::Created(added_job(&name, next)),
-            Applied::Updated(Some(next)) => Added::Updated(added_job(&name, Some(next))),
-            Applied::Updated(None) => Added::Updated(self.pending(&name).await?),
-            Applied::Moved(first, next) => Added::Updated(added_job(&first, next)),
-            Applied::Unchanged => Added::Exists(self.pending(&name).await?),
-            Applied::Taken(first) if keeps || is_dropped => {
-                Added::Exists(self.pending(&first).await?)
-            }
-            Applied::Exists if keeps => Added::Exists(self.pending(&name).await?),
-            Applied::Taken(first) => {
-                let key = job.spec.unique.as_ref().map(|unique| unique.key.as_str());
-                let key = key.unwrap_or_default();
-                return Err(ClientError::Conflict(format!(
-                    "unique key {key:?} is held by job {first}; if_absent makes this a success"
-                )));
-            }
-            Applied::Exists | Applied::OtherKind(_) => {
-                return Err(ClientError::Conflict(format!(
-                    "job {name} exists already; replace changes the job, if_absent leaves the job unchanged"
-                )));
-            }
-            Applied::Newer(_) => {
-                return Err(ClientError::Conflict(format!(
-                    "somebody else changed job {name} at the same time"
-                )));
-            }
-            Applied::Past(at) => {
-                return Err(ClientError::Invalid(format!(
-                    "job {name}: time {at} is past, wanted a future time"
-                )));
-            }
-            Applied::Done(at) => {
-                return Err(ClientError::Conflict(format!(
-                    "a job {name} already ran at {at}; use another name or another time"
-                )));
-            }
-        })
-    }
-
-    /// Returns the existing job `name` with its planned run.
-    async fn pending(&self, name: &JobName) -> Result<AddedJob, ClientError> {
-        let next = self.store.read_job(name).await?.and_then(|job| job.pending);
-        Ok(added_job(name, next.map(|run| run.due())))
     }
 
     /// Declares the queue `name` with default settings, so that jobs may use it. Changes nothing if
@@ -338,7 +279,8 @@ impl Client {
     /// ```
     pub async fn run(&self, name: &str) -> Result<String, ClientError> {
         let job = parsed(name)?;
-        let runs = job_operations::run_by_hand(&self.store, &job, None).await?;
+        let place = self.store.place_of_job(&job).await?;
+        let runs = job_operations::run_by_hand(&place, &job, None).await?;
         let run = runs.into_iter().next();
         run.map(|run| run.to_string()).ok_or_else(|| no_such_job(&job))
     }
@@ -359,7 +301,8 @@ impl Client {
     /// ```
     pub async fn cancel_run(&self, run: &str) -> Result<(), ClientError> {
         let run: RunId = parsed(run)?;
-        match job_operations::cancel_run(&self.store, &run, "cancelled").await? {
+        let place = self.store.place_of_run(&run).await?;
+        match job_operations::cancel_run(&place, &run, "cancelled").await? {
             CancelReply::Cancelled | CancelReply::Requested => Ok(()),
             CancelReply::Over { state, .. } => {
                 Err(ClientError::Conflict(format!("run {run} has ended already: {state}")))
@@ -384,14 +327,15 @@ impl Client {
     /// ```
     pub async fn cancel(&self, name: &str) -> Result<(), ClientError> {
         let job: JobName = parsed(name)?;
-        let before = self.store.read_job(&job).await?.filter(JobRecord::is_live);
+        let place = self.store.place_of_job(&job).await?;
+        let before = place.read_job(&job).await?.filter(JobRecord::is_live);
         let Some(before) = before else { return Err(no_such_job(&job)) };
         if before.kind == SourceKind::File {
             let why = format!("job {job} is declared in a file: remove it there");
             return Err(ClientError::Conflict(why));
         }
         let running = if before.is_once { StopRunning::Yes } else { StopRunning::No };
-        match job_operations::cancel_job(&self.store, &job, running, "cancelled").await? {
+        match job_operations::cancel_job(&place, &job, running, "cancelled").await? {
             RemoveReply::Removed(_) => Ok(()),
             RemoveReply::Over(_) | RemoveReply::Unknown => Err(no_such_job(&job)),
             RemoveReply::Listed | RemoveReply::OtherKind(_) | RemoveReply::Stale => {
@@ -420,17 +364,18 @@ impl Client {
         let started = Instant::now();
         let (mut pause, longest) = LOOKS;
         let mut answered = Instant::now();
+        let place = self.store.place_of_run(&run).await?;
         loop {
-            match self.store.read_run(&run).await {
+            match place.read_run(&run).await {
                 Ok(Some(record)) => {
                     if let Some(end) = RunEnd::of(&record) {
                         return Ok(Some(end));
                     }
                     answered = Instant::now();
                 }
-                Ok(None) if self.is_planned(&run).await? => answered = Instant::now(),
+                Ok(None) if is_planned(&place, &run).await? => answered = Instant::now(),
                 // A run gets its record when it is claimed. It may have been claimed since the first read.
-                Ok(None) if self.store.read_run(&run).await?.is_some() => continue,
+                Ok(None) if place.read_run(&run).await?.is_some() => continue,
                 Ok(None) => return Err(ClientError::NotFound(format!("no run {run}"))),
                 Err(error) if error.is_passing() && answered.elapsed() < AWAY_AT_MOST => {}
                 Err(error) => return Err(error.into()),
@@ -443,12 +388,72 @@ impl Client {
             pause = (pause * 2).min(longest);
         }
     }
+}
 
-    /// Returns true if the job of the run plans it. Such a run has no record yet.
-    async fn is_planned(&self, run: &RunId) -> Result<bool, ClientError> {
-        let job = self.store.read_job(run.job()).await?;
-        Ok(job.is_some_and(|job| job.pending.as_ref() == Some(run)))
-    }
+/// Returns true if the job of the run plans it. Such a run has no record yet.
+async fn is_planned(place: &Store, run: &RunId) -> Result<bool, ClientError> {
+    let job = place.read_job(run.job()).await?;
+    Ok(job.is_some_and(|job| job.pending.as_ref() == Some(run)))
+}
+
+/// Returns the result of adding `job`, as Redis answered. If `keeps` is true, a job that exists
+/// already counts as added.
+async fn answered(
+    store: &Store,
+    name: JobName,
+    job: &NamedJob,
+    keeps: bool,
+    answer: Result<Applied, PlantingError>,
+) -> Result<Added, ClientError> {
+    let is_dropped = job
+        .spec
+        .unique
+        .as_ref()
+        .is_some_and(|unique| matches!(unique.second, Second::Dropped { .. }));
+    Ok(match answer? {
+        Applied::Created(next) => Added::Created(added_job(&name, next)),
+        Applied::Updated(Some(next)) => Added::Updated(added_job(&name, Some(next))),
+        Applied::Updated(None) => Added::Updated(pending(store, &name).await?),
+        Applied::Moved(first, next) => Added::Updated(added_job(&first, next)),
+        Applied::Unchanged => Added::Exists(pending(store, &name).await?),
+        Applied::Taken(first) if keeps || is_dropped => {
+            Added::Exists(pending(store, &first).await?)
+        }
+        Applied::Exists if keeps => Added::Exists(pending(store, &name).await?),
+        Applied::Taken(first) => {
+            let key = job.spec.unique.as_ref().map(|unique| unique.key.as_str());
+            let key = key.unwrap_or_default();
+            return Err(ClientError::Conflict(format!(
+                "unique key {key:?} is held by job {first}; if_absent makes this a success"
+            )));
+        }
+        Applied::Exists | Applied::OtherKind(_) => {
+            return Err(ClientError::Conflict(format!(
+                "job {name} exists already; replace changes the job, if_absent leaves the job unchanged"
+            )));
+        }
+        Applied::Newer(_) => {
+            return Err(ClientError::Conflict(format!(
+                "somebody else changed job {name} at the same time"
+            )));
+        }
+        Applied::Past(at) => {
+            return Err(ClientError::Invalid(format!(
+                "job {name}: time {at} is past, wanted a future time"
+            )));
+        }
+        Applied::Done(at) => {
+            return Err(ClientError::Conflict(format!(
+                "a job {name} already ran at {at}; use another name or another time"
+            )));
+        }
+    })
+}
+
+/// Returns the existing job `name` with its planned run.
+async fn pending(store: &Store, name: &JobName) -> Result<AddedJob, ClientError> {
+    let next = store.read_job(name).await?.and_then(|job| job.pending);
+    Ok(added_job(name, next.map(|run| run.due())))
 }
 
 /// Returns the request to add `job`.

@@ -17,7 +17,8 @@
 //! - [`explanation`] reads the facts for `explain`.
 //! - [`workers`] hands runs to workers, and records what they report.
 //!
-//! `node.rs` starts and stops a node, and `node_parts.rs` gives each loop the handles that it uses.
+//! `node_engines.rs` starts and stops a node: an engine for its namespace, and one for each shard.
+//! `node.rs` is one engine, and `node_parts.rs` gives each loop the handles that it uses.
 //! `node_context.rs` has the handles that every loop uses. `wakeups.rs` wakes the loops after a
 //! change of the data in Redis. `waiting_entries.rs` has the wait of two loops between their rounds.
 
@@ -29,7 +30,9 @@ mod loops;
 pub mod maintenance;
 mod node;
 mod node_context;
+mod node_engines;
 mod node_parts;
+mod node_share;
 mod notification;
 pub mod planning;
 pub mod recovery;
@@ -42,7 +45,7 @@ mod workers;
 
 pub use dispatch::definition::{Definition, DefinitionError};
 pub use maintenance::presence::{GONE_AFTER, Naming, PresenceError, announce};
-pub use node::Engine;
+pub use node_engines::{NodeEngines, OpenJournal};
 pub use notification::notice_payload::said_now;
 pub use planning::wanted_file::Removal;
 pub use recovery::journal::Journal;
@@ -53,5 +56,5 @@ pub use status::node_status::{NodeStatus, StatusView};
 pub use workers::run_report::{Report, ReportedRun, RunToken, RunTokenError, WorkerReply};
 pub use workers::waiting_asks::AskError;
 pub use workers::worker_ask::{HandedRun, WorkerAsk};
-pub use workers::worker_desk::{WorkerAnswer, WorkerDesk};
-pub use workers::worker_reports::WorkerReports;
+pub use workers::worker_desk::WorkerAnswer;
+pub use workers::worker_desks::WorkerDesks;

@@ -1,4 +1,5 @@
-//! One node: starts its loops, applies its configuration, and stops in stages.
+//! The engine of a node for one namespace: starts its loops, applies its configuration, and stops in
+//! stages.
 //!
 //! The first stage of a stop is *draining*: the node claims nothing more, and running jobs
 //! continue. After the grace time comes *aborting*: all jobs are stopped, and at-least-once runs go
@@ -21,6 +22,7 @@ use super::maintenance::reaper;
 use super::maintenance::reaper::Reaper;
 use super::node_context::Phase;
 use super::node_parts::NodeParts;
+use super::node_share::NodeShare;
 use super::planning::wanted_file::Removal;
 use super::recovery::journal::Journal;
 use super::settings::EngineSettings;
@@ -45,8 +47,8 @@ const ABORT_SLACK: Duration = Duration::from_secs(10);
 const LAST_NOTES: Duration = Duration::from_secs(1);
 const LOG_DRAIN_EVERY: Duration = Duration::from_secs(5);
 
-/// A running node.
-pub struct Engine {
+/// The engine of a node for one namespace: the loops that claim and execute its runs.
+pub(super) struct Engine {
     parts: NodeParts,
     executors: Arc<dyn Execute>,
     reaper: Arc<Reaper>,
@@ -62,15 +64,15 @@ pub struct Engine {
 impl Engine {
     /// Starts the loops of the node, and applies `file` if given. The queue limits in the file
     /// apply from the first claim.
-    pub fn start(
-        store: Store,
+    pub(super) fn start(
+        (store, journal): (Store, Journal),
         executors: Arc<dyn Execute>,
-        journal: Journal,
         settings: EngineSettings,
         host_zone: Zone,
         file: Option<&Config>,
+        share: NodeShare,
     ) -> Self {
-        let parts = NodeParts::new(store, journal, settings);
+        let parts = NodeParts::new(store, journal, settings, share);
         if let Some(config) = file {
             parts.configure(config, Removal::Refused);
         }
@@ -97,33 +99,33 @@ impl Engine {
 
     /// Applies a compiled jobs file: uses its queue settings from now on, and writes its jobs to
     /// Redis.
-    pub fn configure(&self, config: &Config, removal: Removal) {
+    pub(super) fn configure(&self, config: &Config, removal: Removal) {
         self.parts.configure(config, removal);
     }
 
     /// Reads the time zone data of this host again. Planned runs that have another time in the new
     /// data are moved.
-    pub fn take_zone_data(&self) {
+    pub(super) fn take_zone_data(&self) {
         jiff::tz::db().reset();
         self.parts.zone_readings.note();
         self.parts.node.wakeups.zone_check.notify_one();
     }
 
     /// Records an error of the jobs file. The configuration applied before still applies.
-    pub fn report_config_error(&self, error: String) {
+    pub(super) fn report_config_error(&self, error: String) {
         self.parts.health.notes.file_refused(&error);
         self.parts.health.problems.set_file(error);
         self.parts.node.wakeups.presence.notify_one();
     }
 
     /// Records the reason why the HTTP API of this node did not start.
-    pub fn report_api_error(&self, error: String) {
+    pub(super) fn report_api_error(&self, error: String) {
         self.parts.health.problems.set_api(error);
         self.parts.node.wakeups.presence.notify_one();
     }
 
     /// Returns a view of the status of this node, for the service manager (systemd) and the API.
-    pub fn status_view(&self) -> StatusView {
+    pub(super) fn status_view(&self) -> StatusView {
         let (node, leases) = (self.parts.node.clone(), self.parts.leases.clone());
         StatusView {
             node,
@@ -133,16 +135,17 @@ impl Engine {
             limits: self.parts.limits.clone(),
             slots: self.parts.slots.clone(),
             executors: self.executors.clone(),
+            shards: Arc::default(),
         }
     }
 
-    /// Returns the place where workers ask this node for runs.
-    pub fn worker_desk(&self) -> WorkerDesk {
+    /// Returns the desk where workers ask this engine for runs.
+    pub(super) fn worker_desk(&self) -> WorkerDesk {
         self.workers.clone()
     }
 
     /// Returns the longest possible duration of a stop that begins now, up to the end of the loops.
-    pub fn longest_stop(&self) -> Duration {
+    pub(super) fn longest_stop(&self) -> Duration {
         let longest_grace = self
             .parts
             .leases
@@ -164,7 +167,7 @@ impl Engine {
     }
 
     /// Stops the node in stages. `urgent` resolves when a second signal requests an immediate stop.
-    pub async fn stop(mut self, urgent: impl Future<Output = ()>) {
+    pub(super) async fn stop(mut self, urgent: impl Future<Output = ()>) {
         self.parts.node.enter(Phase::Draining);
         self.parts.health.notes.stopped();
         self.intake.cancel();
@@ -191,6 +194,7 @@ impl Engine {
             ),
         )
         .await;
+        self.parts.slots.leave();
         let settings = &self.parts.node.settings;
         if let Err(error) =
             self.parts.node.store.leave_node(&settings.node, &settings.incarnation).await

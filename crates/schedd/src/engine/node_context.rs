@@ -1,6 +1,6 @@
 //! The context of a node: the handles that every loop of the node uses.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::settings::EngineSettings;
 use super::status::node_counters::NodeCounters;
@@ -16,8 +16,8 @@ pub(crate) struct NodeContext {
     pub(crate) settings: EngineSettings,
     pub(crate) outage_log: OutageLog,
     pub(crate) wakeups: Wakeups,
-    /// The counters for monitoring.
-    pub(crate) counters: NodeCounters,
+    /// The counters for monitoring, which all engines of the node share.
+    pub(crate) counters: Arc<NodeCounters>,
     pub(crate) traces: Traces,
     /// The workers that ask this node for runs.
     pub(crate) asking: AskingWorkers,
@@ -48,14 +48,18 @@ impl Phase {
 }
 
 impl NodeContext {
-    pub(crate) fn new(store: Store, settings: EngineSettings) -> Self {
+    pub(crate) fn new(
+        store: Store,
+        settings: EngineSettings,
+        counters: Arc<NodeCounters>,
+    ) -> Self {
         let traces = Traces::from_env(&store, &settings.node);
         Self {
             store,
             settings,
             outage_log: OutageLog::default(),
             wakeups: Wakeups::default(),
-            counters: NodeCounters::default(),
+            counters,
             traces,
             asking: AskingWorkers::default(),
             phase: Mutex::default(),

@@ -25,6 +25,7 @@ use super::maintenance::reaper::Reaper;
 use super::maintenance::retained_bounds::{RetainedBounds, Retention};
 use super::maintenance::{background_check, backlog_watch, janitor, presence};
 use super::node_context::NodeContext;
+use super::node_share::NodeShare;
 use super::notification::deadline_watch::DeadlineWatch;
 use super::notification::{deadline_watch, notice_planter};
 use super::planning::boot_plan::BootPlanner;
@@ -71,11 +72,17 @@ pub(super) struct NodeParts {
 }
 
 impl NodeParts {
-    pub(super) fn new(store: Store, journal: Journal, settings: EngineSettings) -> Self {
+    pub(super) fn new(
+        store: Store,
+        journal: Journal,
+        settings: EngineSettings,
+        share: NodeShare,
+    ) -> Self {
         let health = Arc::new(NodeHealth::new(settings.started_at, settings.lease));
         let loss_watch = Arc::new(LossWatch::new(journal, store.address()));
-        let node = Arc::new(NodeContext::new(store, settings));
-        let slots = Slots::new(node.wakeups.ticker.clone());
+        let place = store.shard_number();
+        let node = Arc::new(NodeContext::new(store, settings, share.counters));
+        let slots = Slots::new(node.wakeups.ticker.clone(), share.slots, place);
         node.counters.declare([&QueueName::default_queue()]);
         if let Some(worker) = &node.settings.worker {
             slots.set_worker(worker);

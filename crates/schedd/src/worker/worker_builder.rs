@@ -17,7 +17,7 @@ use super::handlers::Handlers;
 use super::run_handle::Run;
 use crate::client::{Client, ClientError, parsed};
 use crate::engine::{
-    self, Engine, EngineSettings, Journal, Naming, PresenceError, ServingChoice, WorkerServing,
+    self, EngineSettings, Journal, Naming, NodeEngines, PresenceError, ServingChoice, WorkerServing,
 };
 use crate::program_host;
 
@@ -365,9 +365,16 @@ impl<S: Send + Sync + 'static> Worker<S> {
             client: self.client,
             cancel_grace: self.cancel_grace,
         };
-        let engine =
-            Engine::start(store, Arc::new(executor), Journal::in_memory(), settings, zone, None);
-        Ok(RunningWorker { engine, name: node.to_string() })
+        let name = node.to_string();
+        let node = NodeEngines::start(
+            store,
+            Arc::new(executor),
+            Box::new(|_| Journal::in_memory()),
+            settings,
+            zone,
+            None,
+        );
+        Ok(RunningWorker { node, name })
     }
 }
 
@@ -395,7 +402,7 @@ fn wanted_name(given: Option<&str>, host: &str) -> Result<NodeName, ClientError>
 /// # });
 /// ```
 pub struct RunningWorker {
-    engine: Engine,
+    node: NodeEngines,
     name: String,
 }
 
@@ -436,7 +443,7 @@ impl RunningWorker {
     /// # });
     /// ```
     pub async fn stop(self) {
-        self.engine.stop(std::future::pending()).await;
+        self.node.stop(std::future::pending()).await;
     }
 
     /// Stops as [`RunningWorker::stop`] does, but cancels the running handlers at once.
@@ -451,7 +458,7 @@ impl RunningWorker {
     /// # });
     /// ```
     pub async fn stop_now(self) {
-        self.engine.stop(std::future::ready(())).await;
+        self.node.stop(std::future::ready(())).await;
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Address {
     /// The function that reads the URL again before each connection; None if the URL never changes.
     reread: Option<Reread>,
     eviction: Eviction,
+    /// The server in place of that of the URL, for a shard on a server of its own.
+    other_host: Option<Arc<str>>,
     /// The nodes of the cluster at the last search. Nodes that the URL names may be gone by now.
     known_nodes: Arc<Mutex<Vec<ConnectionAddr>>>,
 }
@@ -135,6 +137,7 @@ impl Address {
             shown,
             reread: None,
             eviction: Eviction::Refused,
+            other_host: None,
             known_nodes: Arc::default(),
         })
     }
@@ -151,6 +154,24 @@ impl Address {
     #[must_use]
     pub fn with_eviction(self, eviction: Eviction) -> Self {
         Self { eviction, ..self }
+    }
+
+    /// Returns the address of another server with the same user, password, database and files for
+    /// TLS. `server` is `HOST:PORT` or `HOST`. Fails if this is not the address of one host.
+    pub(crate) fn at_host(&self, server: &str) -> Result<Self, StoreError> {
+        let settings = self.settings.at_host(server).ok_or_else(|| StoreError::Unfit {
+            address: self.shown.clone(),
+            why: format!("shard {server} is a server beside it, which only the address of one host can have"),
+        })?;
+        let (scheme, rest) = self.shown.split_once("://").unwrap_or_default();
+        let path = rest.find('/').map_or("", |at| &rest[at..]);
+        Ok(Self {
+            settings,
+            shown: format!("{scheme}://{server}{path}"),
+            other_host: Some(Arc::from(server)),
+            known_nodes: Arc::default(),
+            ..self.clone()
+        })
     }
 
     pub(crate) fn eviction(&self) -> Eviction {
@@ -268,7 +289,10 @@ impl Address {
         let Some(reread) = self.reread.clone() else { return self.settings.clone() };
         let text =
             tokio::task::spawn_blocking(move || reread()).await.ok().flatten().unwrap_or_default();
-        let now = Self::parse(text.trim()).map(|now| now.settings).ok();
+        let mut now = Self::parse(text.trim()).map(|now| now.settings).ok();
+        if let Some(server) = &self.other_host {
+            now = now.and_then(|now| now.at_host(server));
+        }
         now.filter(|now| now.leads_to(&self.settings)).unwrap_or_else(|| self.settings.clone())
     }
 
@@ -311,6 +335,27 @@ impl Settings {
         let tls =
             TlsFiles { authority: path("ca_file"), own: path("cert_file").zip(path("key_file")) };
         Ok(Self { servers, route, tls, replicas: redis_url_text::replicas_of(url)? })
+    }
+
+    /// Returns the same settings for another server. Returns `None` unless the URL names one host.
+    fn at_host(&self, server: &str) -> Option<Self> {
+        let first = self.servers.first().filter(|_| self.route == Route::Direct)?;
+        let (host, port) = match server.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()?),
+            _ => (server, 6379),
+        };
+        let host = host.trim_matches(['[', ']']).to_owned();
+        let place = match first.addr() {
+            ConnectionAddr::Tcp(..) => ConnectionAddr::Tcp(host, port),
+            ConnectionAddr::TcpTls { insecure, tls_params, .. } => ConnectionAddr::TcpTls {
+                host,
+                port,
+                insecure: *insecure,
+                tls_params: tls_params.clone(),
+            },
+            _ => return None,
+        };
+        Some(Self { servers: vec![first.clone().set_addr(place)], ..self.clone() })
     }
 
     /// Returns the settings for connections to the servers as Sentinels, whose user is another.

@@ -234,6 +234,11 @@ impl RedisLink {
         self.shared.address.shown()
     }
 
+    /// Returns the address of Redis.
+    pub(crate) fn place(&self) -> &Address {
+        &self.shared.address
+    }
+
     /// Returns the number of replicas that must have a change before schedd acknowledges it. 0 means that
     /// schedd waits for no replica.
     pub(crate) fn replicas(&self) -> u8 {

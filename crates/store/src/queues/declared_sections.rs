@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use redis::Value;
 
 use super::section_fields::{
-    BACKLOG_FIELDS, QueueRecord, fields_of, group_fields, group_settings, queue_fields,
+    LATER_FIELDS, QueueRecord, fields_of, group_fields, group_settings, queue_fields,
     queue_record, unreadable_in_group,
 };
 use crate::Store;
@@ -74,7 +74,7 @@ impl SectionText {
         let mut fields = self.fields();
         // Earlier versions had no such settings. Without them, the digest is that of these versions,
         // so an update of schedd does not count as an edit of the section.
-        fields.retain(|(field, value)| !BACKLOG_FIELDS.contains(field) || !value.is_empty());
+        fields.retain(|(field, value)| !LATER_FIELDS.contains(field) || !value.is_empty());
         let mut text: Vec<String> =
             fields.iter().map(|(field, value)| format!("{field}={value}")).collect();
         text.push(format!("paused={}", self.is_paused()));

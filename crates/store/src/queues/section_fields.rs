@@ -35,12 +35,12 @@ fn or_nothing<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
-/// The fields with the bounds of a queue's backlog, and with the job that reports it.
-pub(super) const BACKLOG_FIELDS: [&str; 3] = ["warn_depth", "warn_oldest_ms", "on_backlog"];
+/// The fields that earlier versions of schedd do not have.
+pub(super) const LATER_FIELDS: [&str; 4] = ["warn_depth", "warn_oldest_ms", "on_backlog", "spread"];
 
 /// Returns the settings of a queue as pairs of field and value, without the pause of the queue.
 pub(crate) fn queue_fields(queue: &QueueSettings) -> Vec<(&'static str, String)> {
-    let QueueSettings { concurrency, limit, rate, share, is_paused: _, backlog } = queue;
+    let QueueSettings { concurrency, limit, rate, share, is_paused: _, backlog, is_spread } = queue;
     let weight = match share {
         Share::Strict => None,
         Share::Weight(weight) => Some(weight),
@@ -56,6 +56,7 @@ pub(crate) fn queue_fields(queue: &QueueSettings) -> Vec<(&'static str, String)>
         ("warn_depth", or_nothing(backlog.depth)),
         ("warn_oldest_ms", or_nothing(backlog.oldest.map(millis))),
         ("on_backlog", or_nothing(backlog.job.as_ref())),
+        ("spread", if *is_spread { "1".to_owned() } else { String::new() }),
     ]
 }
 
@@ -124,6 +125,7 @@ pub(super) fn queue_record(fields: &BTreeMap<String, String>) -> QueueRecord {
             share: if text("strict") == "1" { Share::Strict } else { weight },
             is_paused,
             backlog: BacklogRules { depth, oldest, job: job.and_then(Result::ok) },
+            is_spread: text("spread") == "1",
         },
         is_concurrency_by_hand: text("concurrency_by") == "hand"
             && fields.contains_key("concurrency"),
@@ -207,9 +209,11 @@ mod tests {
                 oldest: Some(Duration::from_secs(30 * 86_400)),
                 job: Some("page".parse().unwrap()),
             },
+            is_spread: false,
         };
         for queue in [
             QueueSettings { share: Share::Strict, ..queue.clone() },
+            QueueSettings { is_spread: true, ..QueueSettings::default() },
             queue,
             QueueSettings::default(),
         ] {

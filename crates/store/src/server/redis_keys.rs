@@ -100,6 +100,11 @@ impl Keys {
         }
     }
 
+    /// Returns the key names of a shard of the namespace, which is a namespace of its own.
+    pub(crate) fn of_shard(&self, shard: u32) -> Self {
+        Self { namespace: format!("{}.{shard}", self.namespace) }
+    }
+
     /// Returns the name of the namespace.
     pub fn namespace(&self) -> &str {
         &self.namespace
@@ -168,6 +173,9 @@ impl Keys {
         /// Returns the key of the time until which no run is due, a string, ms. Until then nodes
         /// restore data after a data loss.
         restoring_until;
+        /// Returns the key of the shards of the namespace, a string: `count 8`, or
+        /// `servers HOST:PORT HOST:PORT`. Missing in a namespace without shards.
+        shards;
         /// Returns the key that a node writes before it waits for replicas, an empty string.
         replica_mark;
         /// Returns the key of the Redis servers that had this data, a hash: `RUN_ID/REPLID` of the

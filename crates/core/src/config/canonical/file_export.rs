@@ -106,7 +106,7 @@ pub fn queue_table(name: &QueueName, settings: &QueueSettings) -> String {
 
 /// Returns the keys and values of `[queues.X]` for `settings`.
 pub fn queue_keys(settings: &QueueSettings) -> Map<String, Value> {
-    let QueueSettings { concurrency, limit, rate, share, is_paused, backlog } = settings;
+    let QueueSettings { concurrency, limit, rate, share, is_paused, backlog, is_spread } = settings;
     let mut keys = Map::from_iter([("concurrency".to_owned(), (*concurrency).into())]);
     let mut put = |key: &str, value: Value| keys.insert(key.to_owned(), value);
     if let Some(limit) = limit {
@@ -125,6 +125,9 @@ pub fn queue_keys(settings: &QueueSettings) -> Map<String, Value> {
     };
     if *is_paused {
         put("paused", true.into());
+    }
+    if *is_spread {
+        put("spread", true.into());
     }
     keys.extend(backlog_keys(backlog));
     keys

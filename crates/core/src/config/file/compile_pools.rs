@@ -57,7 +57,24 @@ pub(crate) fn compile_queue(table: &TableReader<'_>, problems: &mut Problems) ->
         share: compile_share(table, problems),
         is_paused: table.get("paused").and_then(|spot| spot.flag(problems)).unwrap_or(false),
         backlog: compile_backlog(table, &slips, problems),
+        is_spread: compile_spread(table, problems),
     }
+}
+
+/// Compiles `spread`. Shards know nothing of each other, so a spread queue has no exact limits.
+fn compile_spread(table: &TableReader<'_>, problems: &mut Problems) -> bool {
+    let is_spread = table.get("spread").and_then(|spot| spot.flag(problems)).unwrap_or(false);
+    for key in ["limit", "rate", "on_backlog"] {
+        if let Some(spot) = table.get(key).filter(|_| is_spread) {
+            spot.fault(
+                problems,
+                format!(
+                    "a spread queue has no {key}, because each shard counts alone: remove {key} or spread"
+                ),
+            );
+        }
+    }
+    is_spread
 }
 
 fn compile_backlog(

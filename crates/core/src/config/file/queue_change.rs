@@ -50,6 +50,11 @@ pub fn change_queue(
                 None,
                 "paused cannot be set here: use schedctl queue pause or schedctl queue resume",
             ),
+            "spread" => problems.fault(
+                "spread",
+                None,
+                "spread cannot be set here: a jobs file sets it in [queues.X]",
+            ),
             // A burst that belongs to the old rate must not survive with a new rate.
             "rate" => drop(table.remove("burst")),
             _ => {}
@@ -105,7 +110,7 @@ fn as_typed(problem: Problem) -> Problem {
         ("an integer", "a whole number"),
         // The message must not offer the key `paused`, because only `schedctl queue pause` changes
         // it.
-        (", on_backlog or paused", " or on_backlog"),
+        (", on_backlog, paused or spread", " or on_backlog"),
     ];
     let message =
         kinds.iter().fold(problem.message, |message, (kind, typed)| message.replace(kind, typed));
@@ -124,7 +129,7 @@ fn value_of(key: &str, text: &str) -> Value {
 }
 
 fn table_of(settings: &QueueSettings) -> Map<String, Value> {
-    let QueueSettings { concurrency, limit, rate, share, is_paused: _, backlog } = settings;
+    let QueueSettings { concurrency, limit, rate, share, is_paused: _, backlog, is_spread } = settings;
     let mut table = Map::from_iter([("concurrency".to_owned(), json!(concurrency))]);
     if let Some(limit) = limit {
         table.insert("limit".to_owned(), json!(limit));
@@ -137,6 +142,9 @@ fn table_of(settings: &QueueSettings) -> Map<String, Value> {
         Share::Strict => table.insert("strict".to_owned(), json!(true)),
         Share::Weight(weight) => table.insert("weight".to_owned(), json!(weight)),
     };
+    if *is_spread {
+        table.insert("spread".to_owned(), json!(true));
+    }
     table.extend(backlog_keys(backlog));
     table
 }

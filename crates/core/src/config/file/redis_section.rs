@@ -15,6 +15,7 @@ use crate::domain::job::secret_reference;
 use crate::domain::job::secret_reference::ReferenceError;
 use crate::domain::name::redis_url_text;
 use crate::domain::name::redis_url_text::{MOST_REPLICAS, REPLICATED, RedisSeeds};
+use crate::domain::queue::shard_map::ShardMap;
 
 /// The settings of `[redis]`, with at most one address. Without an address schedd starts a private
 /// Redis server.
@@ -29,6 +30,8 @@ pub struct RedisConfig {
     pub parameters: String,
     /// True if schedd may use a Redis server that evicts keys when memory is short.
     pub allow_eviction: bool,
+    /// The shards of the namespace; `None` for a namespace without shards.
+    pub shards: Option<ShardMap>,
 }
 
 /// Formats the settings without the address, which may contain a password and could appear in a
@@ -41,6 +44,7 @@ impl fmt::Debug for RedisConfig {
             .field("url_file", &self.url_file)
             .field("parameters", &self.parameters)
             .field("allow_eviction", &self.allow_eviction)
+            .field("shards", &self.shards)
             .finish()
     }
 }
@@ -103,7 +107,56 @@ pub(crate) fn compile_redis(
             .get("allow_eviction")
             .and_then(|spot| spot.flag(problems))
             .unwrap_or(false),
+        shards: table.get("shards").and_then(|spot| compile_shards(&spot, table, problems)),
     }
+}
+
+/// Compiles the shards: their number, or a list of servers. Servers of a list are reached like the
+/// server of `url`, so only an address of one host can have a list.
+fn compile_shards(
+    spot: &Spot<'_>,
+    table: &TableReader<'_>,
+    problems: &mut Problems,
+) -> Option<ShardMap> {
+    if spot.as_items().is_none() {
+        return spot.integer(&(1..=ShardMap::MOST), problems).map(ShardMap::Count);
+    }
+    let url = table.get("url").and_then(|spot| spot.text("", &mut Problems::default()));
+    let is_of_one_host = table.get("url_file").is_some()
+        || url.is_some_and(|url| !url.contains("unix:") && RedisSeeds::of(url).is_none());
+    if !is_of_one_host {
+        let message = "found a list of servers without the address of one server, wanted url = \"redis://HOST:PORT\" or url_file, or a number of shards";
+        spot.fault(problems, message);
+        return None;
+    }
+    let servers: Vec<String> = host_list(spot, problems)?.into_iter().map(str::to_owned).collect();
+    if servers.iter().enumerate().any(|(at, server)| servers[..at].contains(server)) {
+        spot.fault(problems, "found a server twice, wanted each server once");
+        return None;
+    }
+    if servers.len() > ShardMap::MOST as usize {
+        return spot.wanted(problems, "a list of at most 1,000 servers");
+    }
+    Some(ShardMap::Servers(servers))
+}
+
+/// Compiles a list of addresses `HOST:PORT` with at least one address.
+fn host_list<'n>(spot: &Spot<'n>, problems: &mut Problems) -> Option<Vec<&'n str>> {
+    const WANTED: &str = "a list of addresses such as [\"redis1:6379\", \"redis2:6379\"]";
+    let Some(items) = spot.as_items() else { return spot.wanted(problems, WANTED) };
+    let mut hosts = Vec::new();
+    for item in items {
+        let host = item.text("redis1:6379", problems)?;
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || ".:_-[]".contains(c);
+        if host.is_empty() || !host.chars().all(is_plain) {
+            return item.wanted(problems, "HOST:PORT such as \"redis1:6379\"");
+        }
+        hosts.push(host);
+    }
+    if hosts.is_empty() {
+        return spot.wanted(problems, WANTED);
+    }
+    Some(hosts)
 }
 
 /// Returns the URL with these further parameters, which may be empty.
@@ -232,20 +285,7 @@ fn compile_seeds(
     (kind, path, parameters): (&str, &str, &str),
     problems: &mut Problems,
 ) -> Option<String> {
-    const WANTED: &str = "a list of addresses such as [\"redis1:6379\", \"redis2:6379\"]";
-    let Some(items) = spot.as_items() else { return spot.wanted(problems, WANTED) };
-    let mut hosts = Vec::new();
-    for item in items {
-        let host = item.text("redis1:6379", problems)?;
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || ".:_-[]".contains(c);
-        if host.is_empty() || !host.chars().all(is_plain) {
-            return item.wanted(problems, "HOST:PORT such as \"redis1:6379\"");
-        }
-        hosts.push(host);
-    }
-    if hosts.is_empty() {
-        return spot.wanted(problems, WANTED);
-    }
+    let hosts = host_list(spot, problems)?;
     let (scheme, user, database) = compile_auth(table.get("url_auth").as_ref(), problems)?;
     let path = if path.is_empty() { String::new() } else { format!("/{path}") };
     let url = format!("{scheme}+{kind}://{user}{}{path}{database}", hosts.join(","));

@@ -35,6 +35,7 @@ pub(crate) const REDIS: &[&str] = &[
     "key_file",
     "durability",
     "replicas",
+    "shards",
     "allow_eviction",
 ];
 /// The keys of `[daemon]`.
@@ -78,6 +79,7 @@ pub(crate) const QUEUE: &[&str] = &[
     "warn_oldest",
     "on_backlog",
     "paused",
+    "spread",
 ];
 /// The keys of queues that only later versions support.
 pub(crate) const LATER_QUEUE: &[&str] = &["limits", "priority", "per_key"];

@@ -36,7 +36,7 @@ pub struct KeyFacts {
 }
 
 /// The names of the keys that exist once in a namespace, each with the Redis type of the key.
-pub const SINGLE_KEYS: [(&str, &str); 37] = [
+pub const SINGLE_KEYS: [(&str, &str); 38] = [
     ("leases", "zset"),
     ("jobs", "zset"),
     ("finished", "zset"),
@@ -73,6 +73,7 @@ pub const SINGLE_KEYS: [(&str, &str); 37] = [
     ("epoch", "string"),
     ("restoring_until", "string"),
     ("replica_mark", "string"),
+    ("shards", "string"),
     ("nudge", "string"),
 ];
 

@@ -270,6 +270,18 @@ impl JobSpec {
         }
     }
 
+    /// Returns the text that places the job `name` on a shard if its queue is spread: the concurrency
+    /// key, else the unique key, else the name. Returns `None` for a job that stays at home: a
+    /// recurring job, and a job with rules about other jobs. `is_delayed` is true for a job whose
+    /// only run has a delay from the add.
+    pub fn placed_by<'a>(&'a self, name: &'a JobName, is_delayed: bool) -> Option<&'a str> {
+        let is_once = is_delayed || matches!(self.schedule, Schedule::At(_));
+        let is_alone = self.group.is_none() && self.not_while.is_empty() && !self.is_on_each_node();
+        let key = self.key.as_ref().map(SharedKey::as_str);
+        let unique = self.unique.as_ref().map(|unique| unique.key.as_str());
+        (is_once && is_alone).then(|| key.or(unique).unwrap_or(name.as_str()))
+    }
+
     /// Returns the parts of the job that start processes: attempts, `done_check` or notices.
     pub fn started(&self) -> Started {
         Started::of(&self.action, self.done_check.as_ref(), self.notices.values())

@@ -8,3 +8,4 @@ pub mod lane;
 pub mod lane_serving;
 pub mod queue_rules;
 pub mod rate;
+pub mod shard_map;

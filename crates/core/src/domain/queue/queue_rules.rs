@@ -22,6 +22,9 @@ pub struct QueueSettings {
     pub is_paused: bool,
     /// The bounds of a backlog, and the job that reports it.
     pub backlog: BacklogRules,
+    /// True if one-shots of the queue are placed on the shards of the namespace. Such a queue has no
+    /// limit, no rate limit and no job that reports a backlog.
+    pub is_spread: bool,
 }
 
 /// The share of a node's slots for a queue while several queues need slots.
@@ -53,6 +56,7 @@ impl Default for QueueSettings {
             share: Share::Weight(1),
             is_paused: false,
             backlog: BacklogRules::default(),
+            is_spread: false,
         }
     }
 }

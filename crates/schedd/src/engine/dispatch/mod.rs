@@ -11,6 +11,7 @@ pub(crate) mod gatekeeper;
 pub(crate) mod lane_pages;
 pub(crate) mod lane_search;
 pub(crate) mod node_limits;
+pub(crate) mod node_slots;
 pub(crate) mod nudges;
 pub mod orphans;
 pub(crate) mod slots;

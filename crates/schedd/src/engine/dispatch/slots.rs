@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::node_slots::{NodeSlots, Place, RoundResult};
 use crate::engine::settings::WorkerServing;
 use schedd_core::domain::queue::backlog::BacklogRules;
 use schedd_core::domain::queue::lane::Lane;
@@ -31,11 +32,14 @@ const MANY: u32 = 8;
 /// are due, polls are more frequent.
 const DUE_LATELY: Duration = Duration::from_secs(10);
 
-/// The slots of a node. All clones share the same slots.
+/// The slots of a node, as one of its engines uses them. All clones share the same slots.
 #[derive(Clone)]
 pub(crate) struct Slots {
     state: Arc<Mutex<State>>,
-    freed: Arc<Notify>,
+    /// Wakes the ticker of the engine.
+    wakeup: Arc<Notify>,
+    node: Arc<NodeSlots>,
+    place: Place,
 }
 
 #[derive(Default)]
@@ -55,7 +59,6 @@ struct State {
     has_learnt: bool,
     serving: Serving,
     max_running: Option<u32>,
-    taken: HashMap<QueueName, u32>,
     /// The queue of this node's host (`@HOST`). `None` until `set_host` is called, and for a worker.
     of_host: Option<QueueName>,
     /// The lanes that a worker polls before Redis lists them. Empty for a daemon.
@@ -110,19 +113,41 @@ impl State {
         own.copied().or(known).unwrap_or(QueueSettings::DEFAULT_CONCURRENCY)
     }
 
-    fn free(&self) -> BTreeMap<QueueName, u32> {
-        let mut all = self.all();
+    fn free(&self, node: &NodeSlots) -> BTreeMap<QueueName, u32> {
+        let (mut all, taken) = (self.all(), node.all_taken());
         for (queue, free) in &mut all {
-            *free = free.saturating_sub(self.taken.get(queue).copied().unwrap_or(0));
+            *free = free.saturating_sub(taken.get(queue).copied().unwrap_or(0));
         }
         all
     }
 }
 
 impl Slots {
-    /// Returns slots that notify `freed` when a run gives its slot back.
-    pub(crate) fn new(freed: Arc<Notify>) -> Self {
-        Self { state: Arc::default(), freed }
+    /// Returns the slots of the engine of `place`, which `wakeup` wakes when it may take a slot.
+    pub(crate) fn new(wakeup: Arc<Notify>, node: Arc<NodeSlots>, place: Place) -> Self {
+        node.join(place, wakeup.clone());
+        Self { state: Arc::default(), wakeup, node, place }
+    }
+
+    /// Returns the slots of a node with one engine.
+    #[cfg(test)]
+    pub(crate) fn alone() -> Self {
+        Self::new(Arc::default(), Arc::default(), None)
+    }
+
+    /// Returns the slots that all engines of the node share.
+    pub(crate) fn of_node(&self) -> &NodeSlots {
+        &self.node
+    }
+
+    /// Records that the engine takes no more slots.
+    pub(crate) fn leave(&self) {
+        self.node.leave(self.place);
+    }
+
+    /// Records the result of a round that began when [`NodeSlots::freed`] was `looked`.
+    pub(crate) fn note_round(&self, looked: u64, result: RoundResult) {
+        self.node.note_round(self.place, looked, result);
     }
 
     /// Locks the state. A lock that a panic poisoned is used all the same, because each count
@@ -134,7 +159,7 @@ impl Slots {
     /// Sets the concurrency of each queue in this node's file.
     pub(crate) fn set_own(&self, queues: BTreeMap<QueueName, u32>) {
         self.lock().own = queues;
-        self.freed.notify_one();
+        self.wakeup.notify_one();
     }
 
     /// Adds the queue of this node's host to the queues the node serves.
@@ -147,7 +172,7 @@ impl Slots {
     pub(crate) fn set_serving(&self, serving: Serving, max_running: Option<u32>) {
         let mut state = self.lock();
         (state.serving, state.max_running) = (serving, max_running);
-        self.freed.notify_one();
+        self.wakeup.notify_one();
     }
 
     /// Makes this node a worker, which serves only the lanes of its handlers.
@@ -156,7 +181,7 @@ impl Slots {
         state.own.clone_from(&worker.slots);
         state.serving = worker.serving();
         state.first_lanes = worker.first_lanes();
-        self.freed.notify_one();
+        self.wakeup.notify_one();
     }
 
     /// Returns the queues and labels this node serves.
@@ -170,7 +195,7 @@ impl Slots {
         let mut state = self.lock();
         if state.known != queues {
             state.known = queues;
-            self.freed.notify_one();
+            self.wakeup.notify_one();
         }
     }
 
@@ -190,8 +215,13 @@ impl Slots {
         let mut state = self.lock();
         if state.lanes != lanes {
             state.lanes = lanes;
-            self.freed.notify_one();
+            self.wakeup.notify_one();
         }
+    }
+
+    /// Returns true if one-shots of `queue` are placed on shards.
+    pub(crate) fn is_spread(&self, queue: &QueueName) -> bool {
+        self.lock().known.get(queue).is_some_and(|record| record.settings.is_spread)
     }
 
     /// Returns the lanes of handlers, from which workers take runs.
@@ -202,7 +232,7 @@ impl Slots {
     /// Records that queues and lanes have been read from Redis, except any that are unreadable.
     pub(crate) fn note_learnt(&self) {
         if !std::mem::replace(&mut self.lock().has_learnt, true) {
-            self.freed.notify_one();
+            self.wakeup.notify_one();
         }
     }
 
@@ -282,7 +312,7 @@ impl Slots {
             let share = schedd_store::server::mutants::share(share);
             Offer { queue, lanes, slots: (free as usize).min(BATCH), share }
         };
-        state.free().into_iter().map(offer).collect()
+        state.free(&self.node).into_iter().map(offer).collect()
     }
 
     /// Returns the number of slots of each queue that this node serves, taken and free slots
@@ -293,7 +323,7 @@ impl Slots {
 
     /// Returns the number of free slots of each queue that this node serves.
     pub(crate) fn free(&self) -> BTreeMap<QueueName, u32> {
-        self.lock().free()
+        self.lock().free(&self.node)
     }
 
     /// Returns true if runs take more than three quarters of the slots of a queue or of this node. A
@@ -302,14 +332,15 @@ impl Slots {
         let state = self.lock();
         let is_full =
             |taken: u32, all: u32| all >= MANY && u64::from(taken) * 4 > u64::from(all) * 3;
-        let running = state.taken.values().sum();
+        let taken = self.node.all_taken();
+        let running = taken.values().sum();
         state.max_running.is_some_and(|most| is_full(running, most))
-            || state.taken.iter().any(|(queue, taken)| is_full(*taken, state.concurrency(queue)))
+            || taken.iter().any(|(queue, taken)| is_full(*taken, state.concurrency(queue)))
     }
 
-    /// Returns the number of runs this node executes.
+    /// Returns the number of runs this node executes or is about to claim.
     pub(crate) fn running(&self) -> usize {
-        self.lock().taken.values().map(|taken| *taken as usize).sum()
+        self.node.all_taken().values().map(|taken| *taken as usize).sum()
     }
 
     /// Returns the number of further runs that this node may start, for all queues together.
@@ -351,8 +382,39 @@ impl Slots {
 
     /// Takes a slot of `queue`. The slot is free again when the returned permit is dropped.
     pub(crate) fn take(&self, queue: &QueueName) -> Permit {
-        *self.lock().taken.entry(queue.clone()).or_insert(0) += 1;
+        self.node.take(self.place, queue, 1);
         Permit { slots: self.clone(), queue: queue.clone() }
+    }
+
+    /// Takes at most `count` free slots of `queue` for a claim. Other engines of the node may have
+    /// taken slots since they were offered.
+    pub(crate) fn reserve(&self, queue: &QueueName, count: usize) -> Reservation {
+        let of_node = self.capacity().saturating_add(self.running());
+        let bounds = (self.lock().concurrency(queue), u32::try_from(of_node).unwrap_or(u32::MAX));
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let count = self.node.take_free(self.place, queue, count, bounds);
+        Reservation { slots: self.clone(), queue: queue.clone(), count }
+    }
+}
+
+/// The slots that a claim may use. They are free again when the reservation is dropped. A run that
+/// was claimed has taken a slot of its own by then.
+pub(crate) struct Reservation {
+    slots: Slots,
+    queue: QueueName,
+    count: u32,
+}
+
+impl Reservation {
+    /// Returns the number of reserved slots.
+    pub(crate) fn count(&self) -> usize {
+        self.count as usize
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.slots.node.give_back(self.slots.place, &self.queue, self.count);
     }
 }
 
@@ -364,10 +426,7 @@ pub(crate) struct Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        if let Some(taken) = self.slots.lock().taken.get_mut(&self.queue) {
-            *taken = taken.saturating_sub(1);
-        }
-        self.slots.freed.notify_one();
+        self.slots.node.free_one(self.slots.place, &self.queue);
     }
 }
 
@@ -390,7 +449,7 @@ mod tests {
 
     #[test]
     fn a_slot_in_use_is_not_free_until_it_is_given_back() {
-        let slots = Slots::new(Arc::default());
+        let slots = Slots::alone();
         let queue: QueueName = "q".parse().unwrap();
         slots.set_own(BTreeMap::from([(queue.clone(), 2)]));
         slots.set_serving(Serving::default(), Some(3));
@@ -407,7 +466,7 @@ mod tests {
 
     #[test]
     fn a_node_is_nearly_full_if_runs_take_most_slots_of_a_queue_with_many() {
-        let slots = Slots::new(Arc::default());
+        let slots = Slots::alone();
         let [small, large] = ["small", "large"].map(|queue| queue.parse::<QueueName>().unwrap());
         slots.set_own(BTreeMap::from([(small.clone(), 7), (large.clone(), 16)]));
         let take = |queue: &QueueName, count| -> Vec<Permit> {
@@ -425,14 +484,14 @@ mod tests {
 
     #[test]
     fn a_queue_only_another_node_declares_is_served_too() {
-        let slots = Slots::new(Arc::default());
+        let slots = Slots::alone();
         slots.set_known(BTreeMap::from([("far".parse().unwrap(), known(3))]));
         assert_eq!(offered(&slots), [("default".to_owned(), 32), ("far".to_owned(), 3)]);
     }
 
     #[test]
     fn only_what_this_node_serves_is_offered_and_always_its_host() {
-        let slots = Slots::new(Arc::default());
+        let slots = Slots::alone();
         slots.set_host("@h".parse().unwrap());
         slots.set_known(BTreeMap::from([("far".parse().unwrap(), known(3))]));
         let queues = Some(["far", "none"].map(|queue| queue.parse().unwrap()).into());
@@ -443,7 +502,7 @@ mod tests {
 
     #[test]
     fn lanes_of_a_queue_come_by_priority_and_only_with_labels_this_node_has() {
-        let slots = Slots::new(Arc::default());
+        let slots = Slots::alone();
         slots.set_lanes(
             lanes("default!-3 default!5+gpu default!5 default+eu,gpu default+ssd other!1")
                 .into_iter()
@@ -462,7 +521,7 @@ mod tests {
 
     #[test]
     fn a_lane_in_use_that_is_known_no_more_is_reported_once() {
-        let slots = Slots::new(Arc::default());
+        let slots = Slots::alone();
         let all = lanes("default default!1 default!2");
         for lane in &all {
             slots.saw(lane);
@@ -477,7 +536,7 @@ mod tests {
 
     #[test]
     fn a_concurrency_set_by_hand_holds_whatever_the_own_file_says() {
-        let slots = Slots::new(Arc::default());
+        let slots = Slots::alone();
         let queue: QueueName = "default".parse().unwrap();
         slots.set_own(BTreeMap::from([(queue.clone(), 2)]));
         slots.set_known(BTreeMap::from([(queue.clone(), known(3))]));

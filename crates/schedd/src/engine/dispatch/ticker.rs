@@ -20,11 +20,12 @@ use tracing::warn;
 use super::abandoned_claims::AbandonedClaims;
 use super::claimer::Claimer;
 use super::definitions::ZoneReadings;
-use super::dispatcher::{ClaimReport, DispatchPace, DispatchStep, Dispatcher, FoundQueue};
+use super::dispatcher::{ClaimBatch, ClaimReport, DispatchPace, DispatchStep, Dispatcher, FoundQueue};
 use super::gatekeeper::Gatekeeper;
 use super::lane_pages::{LanePage, LanePages};
 use super::lane_search::{LaneSearch, SearchBounds};
 use super::node_limits::{LimitLook, NodeLimits};
+use super::node_slots::RoundResult;
 use super::slots::{BATCH, Offer};
 use crate::engine::execution::runner::Runner;
 use crate::engine::node_context::{NodeContext, Phase};
@@ -64,6 +65,8 @@ struct DispatchParts {
     gatekeeper: Gatekeeper,
     pages: LanePages,
     quiet: Option<Quiet>,
+    /// The result of the present round so far.
+    result: RoundResult,
 }
 
 /// The result of a poll of the lanes that found nothing to do now.
@@ -104,6 +107,7 @@ pub(crate) async fn run(ticker: Arc<Ticker>, stop: CancellationToken) {
         gatekeeper: Gatekeeper::default(),
         pages: LanePages::default(),
         quiet: None,
+        result: RoundResult::default(),
     };
     let timer = BootTimer::new()
         .inspect_err(|error| {
@@ -115,7 +119,10 @@ pub(crate) async fn run(ticker: Arc<Ticker>, stop: CancellationToken) {
     let mut connections_made = 0;
     while !stop.is_cancelled() {
         ticker.health.progress.ticker.back_within(Duration::ZERO);
+        let looked = ticker.runner.slots.of_node().freed();
+        parts.result = RoundResult::default();
         let sleep = round(&ticker, &mut parts).await;
+        ticker.runner.slots.note_round(looked, parts.result);
         // Slots are recorded after the round, so that a slot reused within a round never counts as
         // free.
         ticker.health.notes.slots(ticker.runner.slots.free().into_iter());
@@ -196,6 +203,7 @@ async fn round(ticker: &Ticker, parts: &mut DispatchParts) -> Duration {
         offer.slots = offer.slots.min(capacity);
     }
     let has_room = capacity > 0 && !offers.is_empty() && offers.iter().all(|offer| offer.slots > 0);
+    parts.result.waits = !has_room;
     let known = ticker.runner.loss_watch.known_now();
     let sent = BootInstant::now();
     let LanePage { offers, is_whole } = parts.pages.page(offers, sent);
@@ -246,7 +254,9 @@ async fn round(ticker: &Ticker, parts: &mut DispatchParts) -> Duration {
     if claim_behind(ticker, parts, poll.now).await.is_err() {
         next = next.min(tick);
     }
-    match parts.dispatcher.pace() {
+    let pace = parts.dispatcher.pace();
+    parts.result.waits |= pace == DispatchPace::NextTick;
+    match pace {
         DispatchPace::AtOnce => Duration::ZERO,
         DispatchPace::NextTick => next.min(tick),
         DispatchPace::Idle => {
@@ -377,21 +387,24 @@ fn note_wait(ticker: &Ticker, queue: &QueueName, due: &[DueEntry]) {
 
 /// Carries out the steps of the dispatcher until its round is over or this node stops claiming.
 async fn work(ticker: &Ticker, parts: &mut DispatchParts, now: UnixMillis) {
-    let DispatchParts { dispatcher, claimer, .. } = parts;
+    let DispatchParts { dispatcher, claimer, result, .. } = parts;
     while ticker.node.phase() == Phase::Running
         && let Some(step) = dispatcher.next(BootInstant::now())
     {
         ticker.health.progress.ticker.back_within(Duration::ZERO);
         let mut report = ClaimReport::default();
-        let result = match step {
+        let done = match step {
             DispatchStep::Claim(batch) => {
+                let reserved = ticker.runner.slots.reserve(batch.lane.queue(), batch.slots);
+                let batch = ClaimBatch { slots: reserved.count(), ..batch };
                 claimer.claim(batch, now, &mut dispatcher.hints, &mut report).await
             }
             DispatchStep::SetAside { lane, entry, why } => {
                 claimer.set_aside(&lane, &entry, &why, &mut report).await
             }
         };
-        match result {
+        result.started += report.started;
+        match done {
             Ok(()) => dispatcher.note(report),
             Err(error) => {
                 if let Some(queue) = dispatcher.give_up(report) {

@@ -178,7 +178,7 @@ mod tests {
     #[tokio::test]
     async fn a_panic_in_the_task_of_a_run_leaves_neither_its_slot_taken_nor_its_lease_held() {
         let (leases, queue) = (Arc::new(RunningLeases::default()), QueueName::default_queue());
-        let slots = Slots::new(Arc::default());
+        let slots = Slots::alone();
         slots.set_own(BTreeMap::from([(queue.clone(), 1)]));
         let (handle, _control) =
             leases.hold(lease(1), BootInstant::now(), Duration::ZERO, slots.take(&queue));
@@ -194,7 +194,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_run_taken_again_under_a_later_fence_waits_for_the_earlier_and_outlives_it() {
-        let (leases, slots) = (Arc::new(RunningLeases::default()), Slots::new(Arc::default()));
+        let (leases, slots) = (Arc::new(RunningLeases::default()), Slots::alone());
         let hold = |fence| {
             let slot = slots.take(&QueueName::default_queue());
             leases.hold(lease(fence), BootInstant::now(), Duration::ZERO, slot)

@@ -43,7 +43,7 @@ impl StatusView {
         NodeFigures {
             node: self.node.settings.node.clone(),
             counts: self.node.counters.counts(),
-            running: self.leases.all().len(),
+            running: self.running(),
             slots: self.slots.all().into_iter().collect(),
             scripts: self.node.store.script_times(),
             reconnects: self.node.store.reconnects(),

@@ -1,6 +1,7 @@
 //! The status of a node for its service manager (systemd). Reading the status does not call Redis.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::node_health::NodeHealth;
@@ -22,6 +23,8 @@ pub struct StatusView {
     pub(crate) limits: Arc<NodeLimits>,
     pub(crate) slots: Slots,
     pub(crate) executors: Arc<dyn Execute>,
+    /// The views of the shards that the node serves, by their numbers.
+    pub(crate) shards: Arc<Mutex<BTreeMap<u32, StatusView>>>,
 }
 
 /// The status of a node at one moment.
@@ -45,11 +48,11 @@ impl StatusView {
     /// overdue by more than `by`. Returns `None` for a stopping node, because its loops end and
     /// each wait of a stop is limited.
     pub fn stuck(&self, by: Duration) -> Option<&'static str> {
-        if self.node.phase() == Phase::Running {
-            self.health.progress.stuck(BootInstant::now(), by)
-        } else {
-            None
+        if self.node.phase() != Phase::Running {
+            return None;
         }
+        let own = self.health.progress.stuck(BootInstant::now(), by);
+        own.or_else(|| self.shards().values().find_map(|shard| shard.stuck(by)))
     }
 
     /// Returns the reason why the node claims no runs now: it is stopping, Redis is out of reach, a
@@ -70,9 +73,35 @@ impl StatusView {
         NodeStatus {
             is_stopping: self.node.phase() != Phase::Running,
             jobs: self.wanted.jobs(),
-            running: self.leases.all().len(),
-            next: self.health.progress.next(BootInstant::now()),
-            trouble: self.node.outage_log.trouble().or(of_file),
+            running: self.running(),
+            next: self.next(),
+            trouble: self
+                .node
+                .outage_log
+                .trouble()
+                .or(of_file)
+                .or_else(|| self.shards().iter().find_map(trouble_of_shard)),
         }
     }
+
+    /// Returns the number of runs that the node executes, for all shards together.
+    pub(super) fn running(&self) -> usize {
+        let of_shards = self.shards().values().map(|shard| shard.leases.all().len()).sum::<usize>();
+        self.leases.all().len() + of_shards
+    }
+
+    fn next(&self) -> Option<Duration> {
+        let now = BootInstant::now();
+        let of_shards = self.shards();
+        let of_shards = of_shards.values().filter_map(|shard| shard.health.progress.next(now));
+        self.health.progress.next(now).into_iter().chain(of_shards).min()
+    }
+
+    fn shards(&self) -> BTreeMap<u32, Self> {
+        self.shards.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn trouble_of_shard((shard, view): (&u32, &StatusView)) -> Option<String> {
+    Some(format!("shard {shard}: {}", view.node.outage_log.trouble()?))
 }

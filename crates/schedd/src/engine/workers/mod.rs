@@ -6,7 +6,8 @@
 //!
 //! - [`worker_ask`] has the question of a worker, and the runs that answer it
 //! - [`asking_workers`] lists the workers that ask this node, for `explain` and `doctor`
-//! - [`worker_desk`] takes the questions, and lets them wait ([`waiting_asks`]) without a call to Redis
+//! - [`worker_desks`] takes the questions, and asks the namespace and its shards
+//! - [`worker_desk`] lets questions wait ([`waiting_asks`]) without a call to Redis
 //! - [`worker_claims`] polls for all waiting workers together, and claims runs for them
 //! - [`run_report`] and [`worker_reports`] record what workers report about their runs
 
@@ -16,4 +17,5 @@ pub(crate) mod waiting_asks;
 pub(crate) mod worker_ask;
 pub(crate) mod worker_claims;
 pub(crate) mod worker_desk;
+pub(crate) mod worker_desks;
 pub(crate) mod worker_reports;

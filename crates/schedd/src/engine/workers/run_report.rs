@@ -11,13 +11,15 @@ use schedd_schedule::names::{Fence, RunId};
 /// A later claim of the run has another fence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunToken {
+    /// The shard of the run; `None` for a run of the namespace itself.
+    pub(super) shard: Option<u32>,
     pub(super) fence: Fence,
     pub(super) ask: String,
 }
 
 impl RunToken {
-    pub(super) fn new(fence: Fence, ask: &str) -> Self {
-        Self { fence, ask: ask.to_owned() }
+    pub(super) fn new(shard: Option<u32>, fence: Fence, ask: &str) -> Self {
+        Self { shard, fence, ask: ask.to_owned() }
     }
 
     /// Returns the fence of the claim.
@@ -28,6 +30,9 @@ impl RunToken {
 
 impl fmt::Display for RunToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(shard) = self.shard {
+            write!(f, "{shard}-")?;
+        }
         write!(f, "{}.{}", self.fence.as_u64(), self.ask)
     }
 }
@@ -42,8 +47,12 @@ impl FromStr for RunToken {
 
     fn from_str(text: &str) -> Result<Self, RunTokenError> {
         let (fence, ask) = text.split_once('.').ok_or(RunTokenError)?;
+        let (shard, fence) = match fence.split_once('-') {
+            Some((shard, fence)) => (Some(shard.parse().map_err(|_| RunTokenError)?), fence),
+            None => (None, fence),
+        };
         let fence = fence.parse().ok().and_then(Fence::new).ok_or(RunTokenError)?;
-        Ok(Self::new(fence, ask))
+        Ok(Self::new(shard, fence, ask))
     }
 }
 
@@ -102,6 +111,9 @@ pub enum WorkerReply {
     Stale,
     /// No such run is known, or its queue is not one of the caller.
     Unknown,
+    /// The report was not recorded, because the shard of the run does not answer. The worker shall
+    /// report again.
+    Again,
 }
 
 #[cfg(test)]
@@ -110,9 +122,11 @@ mod tests {
 
     #[test]
     fn a_token_reads_back_and_any_other_text_is_refused() {
-        let token = RunToken::new(Fence::new(7).unwrap(), "abc.d");
-        assert_eq!(token.to_string().parse::<RunToken>().unwrap(), token);
-        for bad in ["", "7", "x.abc", "-1.abc", "99999999999999999999.abc"] {
+        for shard in [None, Some(3)] {
+            let token = RunToken::new(shard, Fence::new(7).unwrap(), "abc.d-e");
+            assert_eq!(token.to_string().parse::<RunToken>().unwrap(), token);
+        }
+        for bad in ["", "7", "x.abc", "-1.abc", "x-1.abc", "99999999999999999999.abc"] {
             assert!(bad.parse::<RunToken>().is_err(), "{bad}");
         }
     }

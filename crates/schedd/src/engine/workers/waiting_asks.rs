@@ -1,5 +1,6 @@
 //! The questions of workers that wait for runs at a node.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
@@ -26,11 +27,29 @@ pub enum AskError {
 #[derive(Default)]
 pub(super) struct WaitingAsks(Mutex<Vec<WaitingAsk>>);
 
+/// The turn of a question that waits at several desks. The desk that claims runs for the question
+/// has the turn, and keeps it if it claimed any.
+#[derive(Debug, Default)]
+pub(super) struct AskTurn(AtomicBool);
+
+impl AskTurn {
+    /// Takes the turn. Returns false if another desk has it.
+    pub(super) fn take(&self) -> bool {
+        !self.0.swap(true, Ordering::AcqRel)
+    }
+
+    /// Gives the turn back.
+    pub(super) fn give_back(&self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
 /// A question that waits for runs.
 pub(super) struct WaitingAsk {
     pub(super) ask: Arc<WorkerAsk>,
     /// When the question is answered without runs.
     pub(super) until: BootInstant,
+    pub(super) turn: Arc<AskTurn>,
     answer: oneshot::Sender<Result<Vec<HandedRun>, StoreError>>,
 }
 
@@ -38,9 +57,10 @@ impl WaitingAsk {
     pub(super) fn new(
         ask: Arc<WorkerAsk>,
         until: BootInstant,
+        turn: Arc<AskTurn>,
         answer: oneshot::Sender<Result<Vec<HandedRun>, StoreError>>,
     ) -> Self {
-        Self { ask, until, answer }
+        Self { ask, until, turn, answer }
     }
 
     /// Answers the question. The asker may be gone.

@@ -60,8 +60,10 @@ pub struct HandedRun {
 }
 
 impl HandedRun {
-    /// Returns the run of `claim`, which the question with this id got with this lease.
+    /// Returns the run of `claim`, which the question with this id got with this lease. `shard` is
+    /// the shard of the run, if any.
     pub(super) fn of(
+        shard: Option<u32>,
         definition: &Definition,
         claim: &Claim,
         id: &str,
@@ -80,7 +82,7 @@ impl HandedRun {
             handler,
             payload,
             attempt: claim.attempt,
-            token: RunToken::new(claim.fence, id),
+            token: RunToken::new(shard, claim.fence, id),
             lease,
             timeout: definition.spec.timeout,
             trace,

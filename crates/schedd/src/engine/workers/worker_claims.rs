@@ -36,13 +36,15 @@ const MOST_READ: usize = 500;
 const DECISIONS: usize = 5;
 /// The time for which no at-most-once run is claimed after replicas lacked the mark of such a run.
 const UNMARKED: Duration = Duration::from_secs(5);
+/// The time after which a question is tried again whose turn another desk had.
+const TURN: Duration = Duration::from_millis(10);
 /// The maximum size of all payloads of an answer, in bytes.
 const MOST_PAYLOAD_BYTES: usize = 4 * 1024 * 1024;
 
 /// The part of a node that claims runs for workers.
 pub(crate) struct WorkerClaims {
     node: Arc<NodeContext>,
-    slots: Slots,
+    pub(super) slots: Slots,
     loss_watch: Arc<LossWatch>,
     pub(super) waiting: Arc<WaitingAsks>,
     claimer: tokio::sync::Mutex<Claimer>,
@@ -82,9 +84,17 @@ struct ServedAsk {
     waiting: WaitingAsk,
     runs: Vec<HandedRun>,
     payload_bytes: usize,
+    /// True if this desk has the turn of the question.
+    has_turn: bool,
 }
 
 impl ServedAsk {
+    /// Takes the turn of the question for this round. Returns false if another desk has it.
+    fn takes_turn(&mut self) -> bool {
+        self.has_turn |= self.waiting.turn.take();
+        self.has_turn
+    }
+
     fn room(&self) -> usize {
         if self.payload_bytes >= MOST_PAYLOAD_BYTES {
             return 0;
@@ -142,7 +152,7 @@ impl WorkerClaims {
         lease: Duration,
     ) -> HandedRun {
         let trace = self.node.traces.context_of(&claim.run, definition.spec.traceparent);
-        HandedRun::of(definition, claim, id, lease, trace)
+        HandedRun::of(self.node.store.shard_number(), definition, claim, id, lease, trace)
     }
 
     /// Returns the definitions of these jobs. `None` for a job that is gone or unreadable.
@@ -180,7 +190,7 @@ async fn round(claims: &WorkerClaims, state: &mut ClaimLoop) -> Duration {
         .take_all()
         .into_iter()
         .filter(|waiting| !waiting.is_gone())
-        .map(|waiting| ServedAsk { waiting, runs: Vec::new(), payload_bytes: 0 })
+        .map(|waiting| ServedAsk { waiting, runs: Vec::new(), payload_bytes: 0, has_turn: false })
         .collect();
     if served.is_empty() {
         return LONGEST_SLEEP;
@@ -204,6 +214,11 @@ async fn round(claims: &WorkerClaims, state: &mut ClaimLoop) -> Duration {
         .partition(|served| !served.runs.is_empty() || served.waiting.until <= now);
     for served in over {
         served.waiting.answer(Ok(served.runs));
+    }
+    for served in &waiting {
+        if served.has_turn {
+            served.waiting.turn.give_back();
+        }
     }
     let next_end = waiting.iter().map(|served| served.waiting.until.since(now)).min();
     let next_run = state.idle.values().flatten().map(|ready| ready.since(now)).min();
@@ -270,7 +285,10 @@ async fn serve(
                     continue;
                 }
                 let lane_runs = LaneRuns { lane: &lane, due: due.into_iter(), now: poll.now };
-                hand_out(claims, &mut claimer, &mut state.hints, lane_runs, served).await?;
+                let handed = hand_out(claims, &mut claimer, &mut state.hints, lane_runs, served);
+                if handed.await? == TurnOfAll::IsElsewhere {
+                    again = Some(TURN.min(claims.node.settings.tick));
+                }
             }
         }
     }
@@ -284,6 +302,15 @@ struct LaneRuns<'l> {
     now: UnixMillis,
 }
 
+/// The place of the turns of the questions that a lane serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TurnOfAll {
+    /// Each question had its turn here.
+    WasHere,
+    /// Another desk has the turn of a question now.
+    IsElsewhere,
+}
+
 /// Claims due runs of a lane for the workers that take them, the worker that asked first comes first.
 async fn hand_out(
     claims: &WorkerClaims,
@@ -291,9 +318,13 @@ async fn hand_out(
     hints: &mut RunHints,
     mut found: LaneRuns<'_>,
     served: &mut [ServedAsk],
-) -> Result<(), StoreError> {
-    let lane = found.lane;
+) -> Result<TurnOfAll, StoreError> {
+    let (lane, mut turns) = (found.lane, TurnOfAll::WasHere);
     for served in served.iter_mut().filter(|served| served.waiting.ask.serving.takes(lane)) {
+        if !served.takes_turn() {
+            turns = TurnOfAll::IsElsewhere;
+            continue;
+        }
         while served.room() > 0 {
             let mut runs = Vec::new();
             for entry in found.due.by_ref() {
@@ -309,14 +340,14 @@ async fn hand_out(
                 }
             }
             if runs.is_empty() {
-                return Ok(());
+                return Ok(turns);
             }
             if claim(claims, claimer, hints, (lane, runs, found.now), served).await? {
-                return Ok(());
+                return Ok(turns);
             }
         }
     }
-    Ok(())
+    Ok(turns)
 }
 
 /// Claims these due runs of a lane for one worker. Returns true if the queue has no more room.

@@ -1,11 +1,12 @@
-//! The place where workers ask for runs. A question waits here without a call to Redis.
+//! The desk of one namespace, where workers ask for runs. A question waits here without a call to
+//! Redis.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::waiting_asks::{AskError, WaitingAsk, WaitingAsks};
+use super::waiting_asks::{AskError, AskTurn, WaitingAsk, WaitingAsks};
 use super::worker_ask::{HandedRun, WorkerAsk};
 use super::worker_claims::WorkerClaims;
 use super::worker_reports::WorkerReports;
@@ -14,12 +15,13 @@ use crate::engine::node_context::{NodeContext, Phase};
 use schedd_core::domain::job::job_spec::Delivery;
 use schedd_core::domain::run::run_state::RunState;
 use schedd_core::host::boot_clock::BootInstant;
-use schedd_schedule::names::{JobName, RunId};
+use schedd_schedule::names::{JobName, QueueName, RunId};
 use schedd_store::{Claim, StoreError};
 
-/// The place where workers ask a node for runs and report about them. Clones share the same place.
+/// The desk of one namespace, where workers ask a node for runs and report about them. Clones share
+/// the same desk.
 #[derive(Clone)]
-pub struct WorkerDesk {
+pub(in crate::engine) struct WorkerDesk {
     node: Arc<NodeContext>,
     waiting: Arc<WaitingAsks>,
     claims: Arc<WorkerClaims>,
@@ -44,42 +46,59 @@ impl WorkerDesk {
         Self { node, waiting: claims.waiting.clone(), claims, reports }
     }
 
-    /// Returns runs for a worker, and waits for them if none is ready. If the question has the id of
-    /// an earlier one, returns the runs of that one whose leases live.
-    pub async fn ask(&self, ask: WorkerAsk) -> Result<WorkerAnswer, AskError> {
-        let ask = Arc::new(ask);
+    /// Records that a worker asks, for `explain` and `doctor`.
+    pub(super) fn note_worker(&self, ask: &WorkerAsk) {
         if self.node.asking.note(&ask.serving, BootInstant::now()) {
             self.node.wakeups.presence.notify_one();
         }
-        if self.node.phase() != Phase::Running {
-            return Ok(WorkerAnswer { runs: Vec::new(), is_draining: true });
-        }
-        let runs = self.claimed_before(&ask).await?;
-        if !runs.is_empty() {
-            return Ok(WorkerAnswer { runs, is_draining: false });
-        }
-        let (answer, answered) = oneshot::channel();
-        let until = BootInstant::now().saturating_add(ask.wait);
-        self.waiting.add(WaitingAsk::new(ask, until, answer))?;
-        self.node.wakeups.worker_claims.notify_one();
-        // The loop that answers may have ended before the question was there.
-        if self.node.phase() != Phase::Running {
-            return Ok(WorkerAnswer { runs: Vec::new(), is_draining: true });
-        }
-        // The loop that answers ends without an answer only at a stop of the node.
-        let runs = answered.await.unwrap_or_else(|_| Ok(Vec::new()))?;
-        Ok(WorkerAnswer { runs, is_draining: self.node.phase() != Phase::Running })
     }
 
-    /// Returns what became of the reports of a worker.
-    pub fn reports(&self) -> &WorkerReports {
+    /// Returns true if the node stops, so that it hands out no more runs.
+    pub(super) fn is_draining(&self) -> bool {
+        self.node.phase() != Phase::Running
+    }
+
+    /// Returns true if one-shots of `queue` may be on shards.
+    pub(super) fn is_spread(&self, queue: &QueueName) -> bool {
+        self.claims.slots.is_spread(queue)
+    }
+
+    /// Returns true if `queue` has a lane here from which workers take runs.
+    pub(super) fn has_lane_of(&self, queue: &QueueName) -> bool {
+        self.claims.slots.lanes_of_workers().iter().any(|lane| lane.queue() == queue)
+    }
+
+    /// Claims runs for a question when they are due. Returns no runs after the wait of the question,
+    /// or at a stop of the node.
+    pub(super) async fn wait_for_runs(
+        &self,
+        ask: &Arc<WorkerAsk>,
+        turn: &Arc<AskTurn>,
+    ) -> Result<Vec<HandedRun>, AskError> {
+        let (answer, answered) = oneshot::channel();
+        let until = BootInstant::now().saturating_add(ask.wait);
+        self.waiting.add(WaitingAsk::new(ask.clone(), until, turn.clone(), answer))?;
+        self.node.wakeups.worker_claims.notify_one();
+        // The loop that answers may have ended before the question was there.
+        if self.is_draining() {
+            return Ok(Vec::new());
+        }
+        // The loop that answers ends without an answer only at a stop of the node.
+        Ok(answered.await.unwrap_or_else(|_| Ok(Vec::new()))?)
+    }
+
+    /// Returns the part that records the reports of workers.
+    pub(super) fn reports(&self) -> &WorkerReports {
         &self.reports
     }
 
     /// Returns the runs that an earlier question with the same id got, as far as they are open. Where
     /// changes wait for replicas, an at-most-once run is not among them: the earlier question may still
     /// wait for the replicas of its mark, and give the run back.
-    async fn claimed_before(&self, ask: &WorkerAsk) -> Result<Vec<HandedRun>, StoreError> {
+    pub(super) async fn claimed_before(
+        &self,
+        ask: &WorkerAsk,
+    ) -> Result<Vec<HandedRun>, StoreError> {
         let Some(ids) = self.node.store.read_worker_claim(&ask.id).await? else {
             return Ok(Vec::new());
         };

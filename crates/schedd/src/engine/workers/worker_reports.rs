@@ -35,7 +35,7 @@ use schedd_store::{Claim, FinishReply, LeaseWord, RunRecord, StoreError, Verdict
 const AFTER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The part of a node that records what workers report.
-pub struct WorkerReports {
+pub(in crate::engine) struct WorkerReports {
     pub(in crate::engine) node: Arc<NodeContext>,
     pub(in crate::engine) claims: Arc<WorkerClaims>,
     pub(in crate::engine) ends: Arc<EndRecorder>,
@@ -53,7 +53,7 @@ struct OpenRun {
 impl WorkerReports {
     /// Records reports of a worker that may serve these queues, all if there are none. Returns the
     /// answer to each report.
-    pub async fn record(
+    pub(super) async fn record(
         &self,
         reports: Vec<ReportedRun>,
         queues: &[QueueName],

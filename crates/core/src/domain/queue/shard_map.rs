@@ -1,0 +1,158 @@
+//! The shards of a namespace, and the shard of a job in a spread queue.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The shards of a namespace. Each shard is a namespace of its own, with a number from 0.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ShardMap {
+    /// This number of shards at the address of the namespace, 1 to [`ShardMap::MOST`].
+    Count(u32),
+    /// A shard on each of these servers, `HOST:PORT`. 1 to [`ShardMap::MOST`] servers.
+    Servers(Vec<String>),
+}
+
+/// The error of a text that is no map of shards.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "found {found:?}, wanted 'count N' or 'servers HOST:PORT HOST:PORT' with at most {most} shards",
+    most = ShardMap::MOST
+)]
+pub struct ShardMapError {
+    found: String,
+}
+
+impl ShardMap {
+    /// The maximum number of shards.
+    pub const MOST: u32 = 1_000;
+
+    /// Returns the number of shards.
+    pub fn count(&self) -> u32 {
+        match self {
+            Self::Count(count) => *count,
+            Self::Servers(servers) => u32::try_from(servers.len()).unwrap_or(Self::MOST),
+        }
+    }
+
+    /// Returns the server of a shard; `None` if the shard is at the address of the namespace.
+    pub fn server(&self, shard: u32) -> Option<&str> {
+        match self {
+            Self::Count(_) => None,
+            Self::Servers(servers) => servers.get(shard as usize).map(String::as_str),
+        }
+    }
+
+    /// Returns the shard of the jobs that `text` places, such as a key or a name.
+    ///
+    /// If the number of shards grows from n to m, the part (m - n) / m of all texts moves, and only
+    /// to new shards (jump consistent hash, Lamping and Veach 2014).
+    pub fn shard_of(&self, text: &str) -> u32 {
+        let mut state = fnv_1a(text);
+        let (mut shard, mut next) = (0, 0.0);
+        while next < f64::from(self.count()) {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "the loop ends before `next` exceeds the number of shards"
+            )]
+            {
+                shard = next as u32;
+            }
+            state = state.wrapping_mul(2_862_933_555_777_941_757).wrapping_add(1);
+            let divisor = u32::try_from(state >> 33).unwrap_or(u32::MAX);
+            next = f64::from(shard + 1) * f64::from(1_u32 << 31) / (f64::from(divisor) + 1.0);
+        }
+        shard
+    }
+
+    /// Returns true if this map can replace `former`: it has the former shards at their places, and
+    /// perhaps more.
+    pub fn extends(&self, former: &Self) -> bool {
+        match (self, former) {
+            (Self::Count(now), Self::Count(former)) => now >= former,
+            (Self::Servers(now), Self::Servers(former)) => now.starts_with(former),
+            _ => false,
+        }
+    }
+}
+
+/// Returns the hash FNV-1a of a text, with 64 bits.
+fn fnv_1a(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// Formats the map as Redis stores it: `count 8`, or `servers HOST:PORT HOST:PORT`.
+impl fmt::Display for ShardMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(count) => write!(f, "count {count}"),
+            Self::Servers(servers) => write!(f, "servers {}", servers.join(" ")),
+        }
+    }
+}
+
+impl FromStr for ShardMap {
+    type Err = ShardMapError;
+
+    fn from_str(text: &str) -> Result<Self, ShardMapError> {
+        let map = match text.split_once(' ') {
+            Some(("count", count)) => count.parse().ok().map(Self::Count),
+            Some(("servers", servers)) => {
+                Some(Self::Servers(servers.split(' ').map(str::to_owned).collect()))
+            }
+            _ => None,
+        };
+        map.filter(|map| (1..=Self::MOST).contains(&map.count()))
+            .ok_or_else(|| ShardMapError { found: text.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_shard_gets_an_equal_part_and_growth_moves_jobs_only_to_new_shards() {
+        let texts: Vec<String> = (0..20_000).map(|number| format!("mail-{number}")).collect();
+        let (five, eight) = (ShardMap::Count(5), ShardMap::Count(8));
+        let mut counts = [0; 8];
+        let mut moved = 0;
+        for text in &texts {
+            let (before, after) = (five.shard_of(text), eight.shard_of(text));
+            counts[after as usize] += 1;
+            assert!(before == after || after >= 5, "{text} moved from {before} to {after}");
+            moved += usize::from(before != after);
+        }
+        assert!(counts.iter().all(|count| (2_300..=2_700).contains(count)), "{counts:?}");
+        assert!((7_200..=7_800).contains(&moved), "{moved} moved, wanted 3/8 of 20,000");
+    }
+
+    #[test]
+    fn the_shard_of_a_name_never_changes_because_stored_jobs_are_found_by_it() {
+        let shards = ["a", "mail-1", "welcome-42"].map(|text| ShardMap::Count(8).shard_of(text));
+        assert_eq!(shards, [0, 0, 0].map(|_: u32| 0));
+    }
+
+    #[test]
+    fn a_map_reads_back_and_a_damaged_map_is_refused() {
+        let servers = ShardMap::Servers(vec!["a:1".to_owned(), "b:2".to_owned()]);
+        for map in [ShardMap::Count(8), servers] {
+            assert_eq!(map.to_string().parse(), Ok(map));
+        }
+        for text in ["", "8", "count", "count 0", "count 1001", "count -1", "list a"] {
+            assert!(text.parse::<ShardMap>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_map_extends_another_only_if_former_shards_keep_their_places() {
+        let servers = |text: &str| format!("servers {text}").parse::<ShardMap>().unwrap();
+        assert!(ShardMap::Count(5).extends(&ShardMap::Count(3)));
+        assert!(!ShardMap::Count(3).extends(&ShardMap::Count(5)));
+        assert!(servers("a:1 b:1").extends(&servers("a:1")));
+        assert!(!servers("b:1 a:1").extends(&servers("a:1")));
+        assert!(!servers("a:1").extends(&ShardMap::Count(1)));
+    }
+}

@@ -1,0 +1,127 @@
+//! The place where workers ask for runs of the namespace and of its shards.
+//!
+//! A question waits at the desk of each shard that may have runs for it. Its turn lets only one of
+//! them claim at a time. So a question never gets more runs than it asked for.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::StreamExt as _;
+use futures_util::future::{join_all, try_join_all};
+use futures_util::stream::FuturesUnordered;
+
+use super::run_report::{ReportedRun, WorkerReply};
+use super::waiting_asks::{AskError, AskTurn};
+use super::worker_ask::WorkerAsk;
+use super::worker_desk::{WorkerAnswer, WorkerDesk};
+use schedd_schedule::names::QueueName;
+use schedd_store::StoreError;
+
+/// The place where workers ask a node for runs and report about them. Clones share the same place.
+#[derive(Clone)]
+pub struct WorkerDesks {
+    home: WorkerDesk,
+    shards: Arc<Mutex<BTreeMap<u32, WorkerDesk>>>,
+}
+
+impl WorkerDesks {
+    pub(in crate::engine) fn new(home: WorkerDesk) -> Self {
+        Self { home, shards: Arc::default() }
+    }
+
+    /// Adds the desk of a shard.
+    pub(in crate::engine) fn add(&self, shard: u32, desk: WorkerDesk) {
+        self.shards.lock().unwrap_or_else(PoisonError::into_inner).insert(shard, desk);
+    }
+
+    /// Returns runs for a worker, and waits for them if none is ready. If the question has the id of
+    /// an earlier one, returns the runs of that one whose leases live.
+    pub async fn ask(&self, ask: WorkerAsk) -> Result<WorkerAnswer, AskError> {
+        let ask = Arc::new(ask);
+        let desks = self.desks_for(&ask.queue);
+        for desk in &desks {
+            desk.note_worker(&ask);
+        }
+        if self.home.is_draining() {
+            return Ok(WorkerAnswer { runs: Vec::new(), is_draining: true });
+        }
+        let earlier = try_join_all(desks.iter().map(|desk| desk.claimed_before(&ask))).await?;
+        let runs: Vec<_> = earlier.into_iter().flatten().collect();
+        if !runs.is_empty() {
+            return Ok(WorkerAnswer { runs, is_draining: false });
+        }
+        let turn = Arc::<AskTurn>::default();
+        let waits = desks.iter().map(|desk| desk.wait_for_runs(&ask, &turn));
+        let mut waits: FuturesUnordered<_> = waits.collect();
+        let mut failure = None;
+        while let Some(answer) = waits.next().await {
+            match answer {
+                Ok(runs) if runs.is_empty() => {}
+                Ok(runs) => return Ok(WorkerAnswer { runs, is_draining: self.home.is_draining() }),
+                Err(error) => failure = Some(error),
+            }
+        }
+        match failure {
+            Some(error) => Err(error),
+            None => {
+                Ok(WorkerAnswer { runs: Vec::new(), is_draining: self.home.is_draining() })
+            }
+        }
+    }
+
+    /// Records reports of a worker that may serve these queues, all if there are none. Returns the
+    /// answer to each report: [`WorkerReply::Again`] for a run of a shard that does not answer, while
+    /// other reports were recorded.
+    pub async fn record(
+        &self,
+        reports: Vec<ReportedRun>,
+        queues: &[QueueName],
+    ) -> Result<Vec<WorkerReply>, StoreError> {
+        let mut by_place: BTreeMap<Option<u32>, Vec<(usize, ReportedRun)>> = BTreeMap::new();
+        let count = reports.len();
+        for (at, report) in reports.into_iter().enumerate() {
+            by_place.entry(report.token.shard).or_default().push((at, report));
+        }
+        let recorded = by_place.into_iter().map(async |(place, reports)| {
+            let (indexes, reports): (Vec<usize>, Vec<ReportedRun>) = reports.into_iter().unzip();
+            let replies = match self.desk_of(place) {
+                Some(desk) => desk.reports().record(reports, queues).await.map(Some),
+                None => Ok(None),
+            };
+            (indexes, replies)
+        });
+        let mut replies = vec![WorkerReply::Again; count];
+        let (mut is_any_recorded, mut failure) = (false, None);
+        for (indexes, of_place) in join_all(recorded).await {
+            match of_place {
+                Ok(Some(of_place)) => {
+                    is_any_recorded = true;
+                    for (at, reply) in indexes.into_iter().zip(of_place) {
+                        replies[at] = reply;
+                    }
+                }
+                // This node has not reached the shard yet.
+                Ok(None) => {}
+                Err(error) => failure = Some(error),
+            }
+        }
+        match failure {
+            Some(error) if !is_any_recorded => Err(error),
+            _ => Ok(replies),
+        }
+    }
+
+    fn desk_of(&self, place: Option<u32>) -> Option<WorkerDesk> {
+        let Some(shard) = place else { return Some(self.home.clone()) };
+        self.shards.lock().unwrap_or_else(PoisonError::into_inner).get(&shard).cloned()
+    }
+
+    /// Returns the desks that may have runs of `queue`: that of the namespace, and those of the shards
+    /// if the queue is spread or was.
+    fn desks_for(&self, queue: &QueueName) -> Vec<WorkerDesk> {
+        let shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_spread = self.home.is_spread(queue);
+        let of_shards = shards.values().filter(|desk| is_spread || desk.has_lane_of(queue));
+        [&self.home].into_iter().chain(of_shards).cloned().collect()
+    }
+}
