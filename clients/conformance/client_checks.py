@@ -272,6 +272,12 @@ def loses(scene: Scene) -> None:
     demand(request.body["runs"][0]["run_id"] == next_run, f"reported a lost run: {request.verb} {request.body}")
 
 
+def unheard(scene: Scene) -> None:
+    run = scene.offer({"do": "wait", "seconds": scene.lease() * 0.6, "text": ""})
+    scene.wait("a heartbeat", "heartbeat")
+    item(scene.wait("complete", "complete")[1], run)
+
+
 def stale(scene: Scene) -> None:
     for _ in range(3):
         scene.offer({"do": "echo", "text": "x"})
@@ -323,6 +329,7 @@ CHECKS: List[Tuple[str, Callable[[Scene], None], Dict[str, List[Any]]]] = [
     ("sends heartbeats within the lease", heartbeats, {}),
     ("stops a cancelled run, and reports its end", cancelled, {"heartbeat": ["cancel"]}),
     ("stops a lost run, and reports nothing about it", loses, {"heartbeat": ["lost"]}),
+    ("goes on with a run whose heartbeat was not recorded", unheard, {"heartbeat": ["again"]}),
     ("goes on after stale and unknown", stale, {"complete": ["stale", "unknown"]}),
     ("asks again after drain", drains, {"claim": ["drain"]}),
     ("ends at TERM while it asks, and gives back what it got", stops_while_it_asks, {"claim": [HELD]}),

@@ -42,7 +42,7 @@ use systemd::ServiceManager;
 
 use crate::executor::{Executors, MayRunAs};
 use crate::secrets::Credentials;
-use schedd::engine::{NodeEngines, EngineSettings, Removal};
+use schedd::engine::{EngineSettings, NodeEngines, Removal};
 use schedd_core::config;
 use schedd_core::config::Config;
 use schedd_core::domain::run::excerpt::OutputBounds;

@@ -155,6 +155,6 @@ class Worker:
                     log.warning("no heartbeat: %s", error)
                     continue
                 for run, answer in zip(part, answers):
-                    if answer["result"] != "ok":
+                    if answer["result"] not in ("ok", "again"):
                         run.is_lost = answer["result"] != "cancel"
                         run.cancelled.set()

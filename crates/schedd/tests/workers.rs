@@ -9,7 +9,10 @@ use std::time::{Duration, SystemTime};
 
 use schedd::testing::Bench;
 use schedd::{Add, Added, Again, Client, ClientError, Run, RunEnd, RunOutcome, Stop, Worker};
-use schedd_store::{Address, Keys, Store};
+use schedd_core::domain::name::job_source::SourceName;
+use schedd_core::domain::queue::queue_rules::QueueSettings;
+use schedd_core::domain::queue::shard_map::ShardMap;
+use schedd_store::{Address, Keys, Section, SectionText, Store};
 use serde::Deserialize;
 use tokio::sync::{Notify, Semaphore};
 
@@ -41,6 +44,37 @@ async fn the_last_progress_of_a_handler_is_kept_with_its_run() {
     let record = store.read_run(&end.run.parse().unwrap()).await.unwrap().unwrap();
     assert_eq!(record.progress.unwrap().to_string(), "40 %: half of the rows");
     assert_eq!(store.read_output(&record.run, 1).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_worker_and_a_client_serve_the_shards_of_the_namespace() {
+    let bench = Bench::start().await.unwrap();
+    let client = bench.client();
+    let address = Address::parse(&bench.url()).unwrap();
+    let store = Store::new(&address, Keys::new("schedd").unwrap()).unwrap();
+    store.record_shards(&ShardMap::Count(3)).await.unwrap();
+    let queue = Section::Queue("mail".parse().unwrap());
+    let spread = QueueSettings { is_spread: true, ..QueueSettings::default() };
+    let source = SourceName::applied("test").unwrap();
+    let text = SectionText::Queue(spread);
+    store.declare_section(&source, &queue, Some(&text)).await.unwrap();
+    let worker =
+        Worker::on(client.clone()).queue("mail", 4).handle("work", async |(): (), _: Run| Ok(()));
+    let worker = worker.start().await.unwrap();
+    let adds = (0..20).map(|_| Add::to("work", &()).queue("mail"));
+    let added = client.add_all(adds).await.unwrap();
+    for added in added {
+        let end = client.wait(added.unwrap().job().run.as_deref().unwrap(), LONG).await.unwrap();
+        assert!(end.unwrap().is_success());
+    }
+    for place in store.with_shards().await.unwrap().into_iter().skip(1) {
+        assert!(place.read_stats().await.unwrap().history >= 3, "{place:?}");
+    }
+    let later = Add::to("work", &()).queue("mail").name("later").in_(Duration::from_secs(3_600));
+    let added = client.add(later).await.unwrap();
+    client.cancel_run(added.job().run.as_deref().unwrap()).await.unwrap();
+    assert!(client.cancel("later").await.is_err(), "the job is over with its only run");
+    worker.stop().await;
 }
 
 #[tokio::test]

@@ -85,8 +85,7 @@ impl Store {
         let text = answer.first().filter(|value| **value != Value::Nil);
         let Some(value) = text else { return Ok(None) };
         let map = text_of(value).unwrap_or_default().parse();
-        map.map(Some)
-            .map_err(|error| StoreError::corrupt(self.keys.shards(), format!("{error}")))
+        map.map(Some).map_err(|error| StoreError::corrupt(self.keys.shards(), format!("{error}")))
     }
 
     /// Records the shards of the namespace, unless it has these or more. Returns the shards that the
@@ -214,7 +213,8 @@ impl Store {
         // A key of the wrong type counts as missing. The consistency check reports the key.
         let answers = self.link.ask(&mut pipeline).await?;
         let number = |at: usize| answers.get(at)?.as_ref().ok().and_then(number_of);
-        let is_live = answers.get(1).is_some_and(|it| it.as_ref().is_ok_and(|it| *it != Value::Nil));
+        let is_live =
+            answers.get(1).is_some_and(|it| it.as_ref().is_ok_and(|it| *it != Value::Nil));
         Ok(match (number(2), is_live, number(0)) {
             (Some(1..), ..) => Trace::Run,
             (_, true, _) => Trace::LiveJob,

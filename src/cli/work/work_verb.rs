@@ -394,6 +394,10 @@ impl Worker {
                 continue;
             };
             for answer in answers {
+                if answer.result == "again" {
+                    wait = soon;
+                    continue;
+                }
                 let stop = stop_of(&answer.result);
                 let open = self.open();
                 let Some(open) = open.get(&answer.run_id) else { continue };

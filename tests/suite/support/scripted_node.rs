@@ -252,12 +252,5 @@ async fn start(settings: &NodeBuilder, state_home: &Path) -> NodeEngines {
     };
     let executor = Arc::new(settings.script.clone());
     let file = (!jobs.is_empty()).then_some(&config);
-    NodeEngines::start(
-        store,
-        executor,
-        journal_of,
-        settings_of_engine,
-        Zone::utc(),
-        file,
-    )
+    NodeEngines::start(store, executor, journal_of, settings_of_engine, Zone::utc(), file)
 }

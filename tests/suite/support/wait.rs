@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// A time long enough for anything a test awaits on a busy machine. Only a failing test waits this
 /// long.
-pub(crate) const LONG: Duration = Duration::from_secs(30);
+pub(crate) const LONG: Duration = Duration::from_secs(90);
 
 /// The shortest and the longest pause between two probes. A pause is as long as the probe took: a probe
 /// that starts a process leaves half of the time to the tests beside it.

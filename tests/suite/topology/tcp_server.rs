@@ -41,13 +41,23 @@ impl TcpServer {
                 if server.child.try_wait().unwrap().is_some() {
                     return Some(false);
                 }
-                TcpStream::connect((&*place.address, server.port)).ok().map(|_| true)
+                server.listens().then_some(true)
             });
             if is_up {
                 return server;
             }
         }
         panic!("no server could be started")
+    }
+
+    /// Returns true if this server listens on its port, and not that of another test. A server that
+    /// asks for TLS does not say which it is.
+    fn listens(&self) -> bool {
+        if TcpStream::connect((&*self.place.address, self.port)).is_err() {
+            return false;
+        }
+        let own = format!("process_id:{}\r\n", self.child.id());
+        self.ask::<String>(&["INFO", "server"]).map_or(true, |info| info.contains(&own))
     }
 
     /// Starts a server of data at `place` with these further arguments.

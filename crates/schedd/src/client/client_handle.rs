@@ -22,8 +22,8 @@ use super::client_error::ClientError;
 use super::run_end::RunEnd;
 use super::shared_adds::SharedAdds;
 use crate::adding::{AddPools, DRAWS, draw_name, past_problem};
-use crate::engine::planning::planting::{Applied, PlantingError, Request};
 use crate::engine::planning::job_operations;
+use crate::engine::planning::planting::{Applied, PlantingError, Request};
 use crate::instants::system_time;
 
 /// The most jobs that go to Redis in one call.

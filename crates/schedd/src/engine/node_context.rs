@@ -48,11 +48,7 @@ impl Phase {
 }
 
 impl NodeContext {
-    pub(crate) fn new(
-        store: Store,
-        settings: EngineSettings,
-        counters: Arc<NodeCounters>,
-    ) -> Self {
+    pub(crate) fn new(store: Store, settings: EngineSettings, counters: Arc<NodeCounters>) -> Self {
         let traces = Traces::from_env(&store, &settings.node);
         Self {
             store,

@@ -161,7 +161,9 @@ impl Address {
     pub(crate) fn at_host(&self, server: &str) -> Result<Self, StoreError> {
         let settings = self.settings.at_host(server).ok_or_else(|| StoreError::Unfit {
             address: self.shown.clone(),
-            why: format!("shard {server} is a server beside it, which only the address of one host can have"),
+            why: format!(
+                "shard {server} is a server beside it, which only the address of one host can have"
+            ),
         })?;
         let (scheme, rest) = self.shown.split_once("://").unwrap_or_default();
         let path = rest.find('/').map_or("", |at| &rest[at..]);

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use redis::Value;
 
 use super::section_fields::{
-    LATER_FIELDS, QueueRecord, fields_of, group_fields, group_settings, queue_fields,
-    queue_record, unreadable_in_group,
+    LATER_FIELDS, QueueRecord, fields_of, group_fields, group_settings, queue_fields, queue_record,
+    unreadable_in_group,
 };
 use crate::Store;
 use crate::server::reply::{Reply, text_of};

@@ -196,7 +196,7 @@ fn the_python_client_passes_all_checks_of_a_client() {
     if has(&["python3"]) {
         let worker = format!("{ROOT}/clients/conformance/python_worker.py");
         let words = ["client", "--", "python3", &worker, "{url}", "{queue}", "{token_file}"];
-        conforms(&words, 14);
+        conforms(&words, 15);
     }
 }
 
@@ -207,7 +207,7 @@ fn the_shell_client_passes_all_checks_of_a_client() {
         let handler = format!("{ROOT}/clients/conformance/sh_handler");
         let to = ["--url", "{url}", "--queue", "{queue}", "--token-file", "{token_file}"];
         let how = ["--lease", "6", "--handlers", "conformance", "--", "sh", &handler];
-        conforms(&[&["client", "--", &worker], &to[..], &how[..]].concat(), 14);
+        conforms(&[&["client", "--", &worker], &to[..], &how[..]].concat(), 15);
     }
 }
 

@@ -3,6 +3,7 @@
 mod claiming;
 mod clients;
 mod migration;
+mod on_shards;
 mod reporting;
 mod work_verb;
 

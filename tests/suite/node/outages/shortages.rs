@@ -1,6 +1,7 @@
 //! A node that has not the means to start anything hands back what it claimed, says so, and leaves the queue to others.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use schedd::engine::planning::planting::Applied;
@@ -159,8 +160,9 @@ fn add_many(eye: &Eye, name: &str, count: usize, action: &Value) {
     }
 }
 
-/// At one start in two seconds, this many starts would take twice as long as `LONG`.
 const MANY: usize = 30;
+/// The time limit for `MANY` starts. At one start in two seconds, they would take twice as long.
+const FOR_MANY: Duration = Duration::from_secs(30);
 
 #[test]
 fn requests_that_are_refused_show_that_descriptors_are_there_again() {
@@ -175,7 +177,7 @@ fn requests_that_are_refused_show_that_descriptors_are_there_again() {
     node.wait_for_log("This node cannot start runs: this node cannot connect: Too many open files");
     prlimit(Some(daemon), Resource::Nofile, before).unwrap();
     add_many(&eye, "behind", MANY, &json!({"shell": "true"}));
-    until("all runs have ended", LONG, || {
+    until("all runs have ended", FOR_MANY, || {
         let has_ended = |number| {
             ["dead", "behind"]
                 .iter()

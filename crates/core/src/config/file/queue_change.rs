@@ -129,7 +129,8 @@ fn value_of(key: &str, text: &str) -> Value {
 }
 
 fn table_of(settings: &QueueSettings) -> Map<String, Value> {
-    let QueueSettings { concurrency, limit, rate, share, is_paused: _, backlog, is_spread } = settings;
+    let QueueSettings { concurrency, limit, rate, share, is_paused: _, backlog, is_spread } =
+        settings;
     let mut table = Map::from_iter([("concurrency".to_owned(), json!(concurrency))]);
     if let Some(limit) = limit {
         table.insert("limit".to_owned(), json!(limit));

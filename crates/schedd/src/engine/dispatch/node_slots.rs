@@ -201,7 +201,8 @@ mod tests {
         }
 
         fn woken(&self) -> Vec<Place> {
-            let woken = self.wakeups.iter().filter(|(_, it)| it.notified().now_or_never().is_some());
+            let woken =
+                self.wakeups.iter().filter(|(_, it)| it.notified().now_or_never().is_some());
             woken.map(|(place, _)| *place).collect()
         }
 

@@ -20,7 +20,9 @@ use tracing::warn;
 use super::abandoned_claims::AbandonedClaims;
 use super::claimer::Claimer;
 use super::definitions::ZoneReadings;
-use super::dispatcher::{ClaimBatch, ClaimReport, DispatchPace, DispatchStep, Dispatcher, FoundQueue};
+use super::dispatcher::{
+    ClaimBatch, ClaimReport, DispatchPace, DispatchStep, Dispatcher, FoundQueue,
+};
 use super::gatekeeper::Gatekeeper;
 use super::lane_pages::{LanePage, LanePages};
 use super::lane_search::{LaneSearch, SearchBounds};

@@ -65,9 +65,12 @@ pub(crate) async fn run(reconciler: Arc<Reconciler>) {
         // file.
         let is_new = wanted_file.is_new.swap(false, Ordering::AcqRel);
         let Some(wanted) = wanted_file.get() else { continue };
+        let has_jobs = reconciler.node.store.shard_number().is_none();
         pause = match reconcile(&reconciler, &wanted).await {
             Ok(Outcome { problems, names_taken, changes }) => {
-                if let Some(changes) = changes.filter(|changes| is_new || changes.is_any()) {
+                if let Some(changes) =
+                    changes.filter(|changes| has_jobs && is_new || changes.is_any())
+                {
                     let Changes { created, changed, removed } = changes;
                     info!(
                         jobs = wanted.jobs.len(),

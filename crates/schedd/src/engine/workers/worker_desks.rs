@@ -63,9 +63,7 @@ impl WorkerDesks {
         }
         match failure {
             Some(error) => Err(error),
-            None => {
-                Ok(WorkerAnswer { runs: Vec::new(), is_draining: self.home.is_draining() })
-            }
+            None => Ok(WorkerAnswer { runs: Vec::new(), is_draining: self.home.is_draining() }),
         }
     }
 
@@ -85,8 +83,11 @@ impl WorkerDesks {
         let recorded = by_place.into_iter().map(async |(place, reports)| {
             let (indexes, reports): (Vec<usize>, Vec<ReportedRun>) = reports.into_iter().unzip();
             let replies = match self.desk_of(place) {
-                Some(desk) => desk.reports().record(reports, queues).await.map(Some),
-                None => Ok(None),
+                Some(desk) => desk.reports().record(reports, queues).await,
+                None => Err(StoreError::Unavailable {
+                    address: format!("shard {}", place.unwrap_or_default()),
+                    why: "this node does not serve it yet".to_owned(),
+                }),
             };
             (indexes, replies)
         });
@@ -94,14 +95,12 @@ impl WorkerDesks {
         let (mut is_any_recorded, mut failure) = (false, None);
         for (indexes, of_place) in join_all(recorded).await {
             match of_place {
-                Ok(Some(of_place)) => {
+                Ok(of_place) => {
                     is_any_recorded = true;
                     for (at, reply) in indexes.into_iter().zip(of_place) {
                         replies[at] = reply;
                     }
                 }
-                // This node has not reached the shard yet.
-                Ok(None) => {}
                 Err(error) => failure = Some(error),
             }
         }

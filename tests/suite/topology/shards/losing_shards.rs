@@ -1,0 +1,66 @@
+//! A shard on a server that does not answer: only its own jobs wait.
+
+use rustix::process::Signal;
+
+use super::shard_scene::{SPREAD, ShardScene, names};
+use crate::support::daemon::Schedd;
+use crate::support::wait::{LONG, until};
+use crate::topology::place::Place;
+use crate::topology::tcp_server::TcpServer;
+
+#[test]
+fn a_lost_shard_stops_only_its_own_jobs_and_loses_none() {
+    let here = Place::here();
+    let [home, first, second] = [0; 3].map(|_| TcpServer::of_data(&here, &[]));
+    let file = format!(
+        "[daemon]\nlease = \"5s\"\n[redis]\nurl = \"redis://{}/0\"\nshards = [{:?}, {:?}]\n{SPREAD}",
+        home.address(),
+        first.address(),
+        second.address()
+    );
+    let scene = ShardScene::new(&file);
+    let node = Schedd::with_private_redis().jobs(&file).start();
+    until("the node serves both shards", LONG, || {
+        (node.log().matches("This node serves the shard.").count() == 2).then_some(())
+    });
+    let jobs = names("job", 24);
+    scene.add(&jobs, "4s", &[]).good();
+    let jobs_of = |server: &TcpServer, shard: u32| -> Vec<String> {
+        server.ask(&["ZRANGE", &format!("{{schedd.{shard}}}:jobs"), "0", "-1"]).unwrap()
+    };
+    let (of_first, of_second) = (jobs_of(&first, 0), jobs_of(&second, 1));
+    assert!(of_first.len() >= 3 && of_second.len() >= 3, "{of_first:?} {of_second:?}");
+    first.signal(Signal::STOP);
+    scene.assert_each_runs_once(&of_second);
+    scene.ctl.run(&["add", "--in", "0s", "--name", "at-home", "--", "true"]).good();
+    until("a job at home has run", LONG, || {
+        let history = scene.ctl.run(&["history", "at-home"]);
+        history.stdout.contains("succeeded").then_some(())
+    });
+    let ran = scene.effects.all().len();
+    assert_eq!(ran, of_second.len(), "no job of the lost shard runs");
+    first.signal(Signal::CONT);
+    scene.assert_each_runs_once(&jobs);
+}
+
+#[test]
+fn a_node_starts_without_a_shard_that_does_not_answer_and_serves_it_later() {
+    let here = Place::here();
+    let [home, shard] = [0; 2].map(|_| TcpServer::of_data(&here, &[]));
+    let file = format!(
+        "[redis]\nurl = \"redis://{}/0\"\nshards = [{:?}]\n{SPREAD}",
+        home.address(),
+        shard.address()
+    );
+    shard.signal(Signal::STOP);
+    let scene = ShardScene::new(&file);
+    let node = Schedd::with_private_redis().jobs(&file).start();
+    node.wait_for_log(&format!("{}/0 cannot be reached", shard.address()));
+    let refused = scene.add(&names("early", 1), "0s", &[]);
+    refused.refused(69, &[&shard.address()]);
+    shard.signal(Signal::CONT);
+    node.wait_for_log("This node serves the shard.");
+    let jobs = names("job", 3);
+    scene.add(&jobs, "0s", &[]).good();
+    scene.assert_each_runs_once(&jobs);
+}
