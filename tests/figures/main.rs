@@ -1,8 +1,8 @@
 //! The figures of this machine, printed: lateness, adding, an idle node, a burst, how long a killed node's run waits, what
 //! history and its trimming cost, what each kind of job and a claim cost Redis, how runs that wait at a gate hold up others, how long an explanation
 //! takes over a long history, next occurrences a second, the HTTP API beside a million jobs, runs of workers, what waiting for
-//! replicas costs, and the slowest texts of each parser.
-//! By the name `peers` only: schedd beside its peers.
+//! replicas costs, the slowest texts of each parser, and what shards cost.
+//! By their names only: `peers` is schedd beside its peers, `simulation` a simulation of 10,000 nodes.
 //! Run by `script/bench` in the release profile. Nothing here is asserted but that the work was done.
 
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on ends")]
@@ -19,6 +19,8 @@ mod kinds;
 mod limits;
 mod next;
 mod peers;
+mod shards;
+mod simulation;
 #[allow(dead_code, reason = "the tests' support, of which figures need a part")]
 #[path = "../suite/support/mod.rs"]
 mod support;
@@ -47,8 +49,11 @@ fn main() {
     if let Some((_, rest)) = words.split_first().filter(|(first, _)| *first == "peers") {
         return peers::peers(rest);
     }
+    if words.iter().any(|word| word == "simulation") {
+        return simulation::simulation();
+    }
     let asked: Vec<String> = words.into_iter().filter(|word| !word.starts_with('-')).collect();
-    let figures: [(&str, fn()); 16] = [
+    let figures: [(&str, fn()); 17] = [
         ("lateness", lateness),
         ("add", add),
         ("idle", idle),
@@ -65,6 +70,7 @@ fn main() {
         ("handlers", handlers::handlers),
         ("durability", durability::durability),
         ("limits", limits::limits),
+        ("shards", shards::shards),
     ];
     for (name, figure) in figures {
         if asked.is_empty() || asked.iter().any(|wanted| wanted == name) {

@@ -77,32 +77,28 @@ impl Store {
         self.shard
     }
 
-    /// Reads the shards of the namespace; `None` if it has none. A damaged record is an error.
+    /// Reads the shards of the namespace; `None` if it has none. A damaged record counts as missing,
+    /// and nodes record the shards of their file again.
     pub async fn read_shards(&self) -> Result<Option<ShardMap>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("GET").arg(self.keys.shards());
-        let answer = self.link.query(&mut pipeline).await?;
-        let text = answer.first().filter(|value| **value != Value::Nil);
-        let Some(value) = text else { return Ok(None) };
-        let map = text_of(value).unwrap_or_default().parse();
-        map.map(Some).map_err(|error| StoreError::corrupt(self.keys.shards(), format!("{error}")))
+        let answer = self.well_typed(&mut pipeline).await?;
+        Ok(answer.first().and_then(text_of).and_then(|text| text.parse().ok()))
     }
 
     /// Records the shards of the namespace, unless it has these or more. Returns the shards that the
-    /// namespace then has. Two nodes may record at the same time; the node with fewer shards may win,
-    /// so a node records its shards again at intervals.
+    /// namespace then has. Of two nodes that record at the same time, the last wins. So a node records
+    /// its shards again at intervals.
     pub async fn record_shards(&self, wanted: &ShardMap) -> Result<ShardMap, ShardsError> {
-        let recorded = match self.read_shards().await? {
-            None => None,
+        match self.read_shards().await? {
             Some(recorded) if recorded.extends(wanted) => return Ok(recorded),
-            Some(recorded) if wanted.extends(&recorded) => Some(recorded),
-            Some(recorded) => return Err(ShardsError::Differ { recorded, wanted: wanted.clone() }),
-        };
+            Some(recorded) if !wanted.extends(&recorded) => {
+                return Err(ShardsError::Differ { recorded, wanted: wanted.clone() });
+            }
+            _ => {}
+        }
         let mut pipeline = redis::pipe();
         pipeline.cmd("SET").arg(self.keys.shards()).arg(wanted.to_string());
-        if recorded.is_none() {
-            pipeline.arg("NX");
-        }
         self.link.query(&mut pipeline).await?;
         match self.read_shards().await? {
             Some(now) if now.extends(wanted) || wanted.extends(&now) => Ok(now),

@@ -86,6 +86,10 @@ fn rows() -> Vec<(String, &'static str, Vec<&'static str>, Judged)> {
                 let why = "nodes only look whether it has changed";
                 rows.push((key, "SET", vec!["garbage"], Free(why)));
             }
+            ("string", "shards") => {
+                let why = "it counts as missing, and nodes record the shards of their file again";
+                rows.push((key, "SET", vec!["garbage"], Free(why)));
+            }
             ("string", "replica_mark") => {
                 rows.push((key, "SET", vec!["garbage"], Free("the next wait overwrites the key")));
             }

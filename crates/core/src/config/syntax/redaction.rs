@@ -53,7 +53,7 @@ impl Secrecy {
             (Self::File, "jobs") => Self::Jobs,
             (Self::File, "defaults") | (Self::Jobs, _) => Self::Action,
             (Self::File, "redis") => Self::Redis,
-            (Self::Redis, "allow_eviction") => Self::Open,
+            (Self::Redis, "allow_eviction" | "shards") => Self::Open,
             (Self::Redis | Self::Secret, _) => Self::Secret,
             (Self::Action, key) if SECRET.contains(&key) => Self::Secret,
             (Self::Action, key)

@@ -406,6 +406,17 @@ fn what_is_to_be_kept_is_held_to_its_bounds() {
             "[redis]\nallow_eviction = 'yes'",
             "redis.allow_eviction: found string \"yes\", wanted true or false",
         ),
+        ("[redis]\nshards = 0", "redis.shards: found integer 0, wanted an integer from 1 to 1000"),
+        ("[redis]\nshards = ['a:1']", "a list of servers without the address of one server"),
+        (
+            "[redis]\ncluster = ['h:1']\nshards = ['a:1']",
+            "a list of servers without the address of one server",
+        ),
+        ("[redis]\nurl = 'redis://h'\nshards = ['a:1', 'a:1']", "found a server twice"),
+        ("[redis]\nurl = 'redis://h'\nshards = ['a b']", "wanted HOST:PORT"),
+        ("[queues.a]\nspread = 1", "queues.a.spread: found integer 1, wanted true or false"),
+        ("[queues.a]\nspread = true\nlimit = 3", "a spread queue has no limit"),
+        ("[queues.a]\nspread = true\nrate = '1/1s'", "a spread queue has no rate"),
     ] {
         assert!(fault(text).contains(words), "{text}: {}", fault(text));
     }

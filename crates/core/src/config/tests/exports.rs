@@ -124,6 +124,7 @@ fn queues_and_groups_read_back() {
                 oldest: Some(std::time::Duration::from_secs(300)),
                 job: Some("page".parse().unwrap()),
             },
+            is_spread: false,
         },
         QueueSettings {
             rate: Some(rate.with_burst(7)),

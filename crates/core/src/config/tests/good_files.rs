@@ -385,6 +385,10 @@ fn what_is_kept_has_the_defaults_of_the_readme_and_can_be_set() {
         (16 << 10, 48 << 10, 256 << 20)
     );
     assert!(!plain.redis.allow_eviction);
+    assert_eq!(plain.redis.shards, None);
+    let shards = |text: &str| good(&format!("[redis]\n{text}")).redis.shards.unwrap().to_string();
+    assert_eq!(shards("cluster = ['h:1']\nshards = 8\n"), "count 8");
+    assert_eq!(shards("url = 'rediss://u:p@h/2'\nshards = ['a:1', 'b']\n"), "servers a:1 b");
     let set = good(
         "[redis]\nallow_eviction = true\n[history]\nkeep_per_job = 10\nkeep = 50\nmax_age = '1w'\n\
          [output]\nhead = '0B'\ntail = '1MiB'\nkeep_bytes_per_job = '2MiB'\nkeep_bytes = '1GiB'\nmax_age = '1h'\n",

@@ -218,10 +218,12 @@ mod tests {
     #[test]
     fn a_free_slot_wakes_only_the_waiting_engine_with_the_fewest_runs() {
         let bench = Bench::of(&[HOME, Some(0), Some(1)]);
-        bench.slots.take(HOME, &queue(), 5);
+        bench.slots.take(HOME, &queue(), 8);
         bench.slots.take(Some(0), &queue(), 2);
         bench.slots.take(Some(1), &queue(), 3);
-        [HOME, Some(0), Some(1)].map(|place| bench.wait(place));
+        for place in [HOME, Some(0), Some(1)] {
+            bench.wait(place);
+        }
         bench.slots.free_one(HOME, &queue());
         assert_eq!(bench.woken(), [Some(0)]);
         // The engine that was woken does not wait any more.
@@ -238,7 +240,9 @@ mod tests {
     fn an_engine_that_cannot_use_the_slot_wakes_the_next_and_no_engine_is_woken_twice_for_it() {
         let bench = Bench::of(&[HOME, Some(0), Some(1)]);
         bench.slots.take(HOME, &queue(), 1);
-        [Some(0), Some(1)].map(|place| bench.wait(place));
+        for place in [Some(0), Some(1)] {
+            bench.wait(place);
+        }
         bench.slots.free_one(HOME, &queue());
         assert_eq!(bench.woken(), [Some(0)]);
         bench.wait(Some(0));
