@@ -95,6 +95,15 @@
 //! handlers. It takes the path of all other runs, and its handlers take the place of the executor.
 //! For other nodes its record names no queue, and the worker as one that asks.
 //!
+//! # Shards
+//!
+//! A namespace may have shards, which are namespaces of their own ([`schedd_store::Store::with_shards`]).
+//! So no script knows of shards. [`schedd::adding::AddPools`] places a one-shot of a spread queue on a
+//! shard, and [`schedd_store::Store::place_of_job`] finds it again. A node is
+//! [`schedd::engine::NodeEngines`]: an engine for the namespace, and one for each shard. The engines
+//! share slots, executors and counters. `engine::dispatch::node_slots` decides which engine takes a free
+//! slot. A question of a worker waits at the desk of each shard, and one of them answers it.
+//!
 //! # Chains
 //!
 //! A job with parents (`after`) has no planned run. The script that ends a run writes an entry for

@@ -58,6 +58,10 @@ impl WorkerDesk {
         self.node.phase() != Phase::Running
     }
 
+    pub(super) fn is_of_shard(&self) -> bool {
+        self.node.store.shard_number().is_some()
+    }
+
     /// Returns true if one-shots of `queue` may be on shards.
     pub(super) fn is_spread(&self, queue: &QueueName) -> bool {
         self.claims.slots.is_spread(queue)
@@ -94,11 +98,15 @@ impl WorkerDesk {
 
     /// Returns the runs that an earlier question with the same id got, as far as they are open. Where
     /// changes wait for replicas, an at-most-once run is not among them: the earlier question may still
-    /// wait for the replicas of its mark, and give the run back.
+    /// wait for the replicas of its mark, and give the run back. A shard that does not answer is not
+    /// asked, so that it delays no question.
     pub(super) async fn claimed_before(
         &self,
         ask: &WorkerAsk,
     ) -> Result<Vec<HandedRun>, StoreError> {
+        if self.is_of_shard() && self.node.outage_log.trouble().is_some() {
+            return Ok(Vec::new());
+        }
         let Some(ids) = self.node.store.read_worker_claim(&ask.id).await? else {
             return Ok(Vec::new());
         };

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::StreamExt as _;
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 
 use super::run_report::{ReportedRun, WorkerReply};
@@ -45,8 +45,16 @@ impl WorkerDesks {
         if self.home.is_draining() {
             return Ok(WorkerAnswer { runs: Vec::new(), is_draining: true });
         }
-        let earlier = try_join_all(desks.iter().map(|desk| desk.claimed_before(&ask))).await?;
-        let runs: Vec<_> = earlier.into_iter().flatten().collect();
+        let earlier = join_all(desks.iter().map(|desk| desk.claimed_before(&ask))).await;
+        let mut runs = Vec::new();
+        for (desk, earlier) in desks.iter().zip(earlier) {
+            match earlier {
+                Ok(earlier) => runs.extend(earlier),
+                // The question waits for runs of other places, although the shard does not answer.
+                Err(_) if desk.is_of_shard() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
         if !runs.is_empty() {
             return Ok(WorkerAnswer { runs, is_draining: false });
         }
