@@ -14,6 +14,7 @@ const ACL_EXAMPLES: &str = "\
 Examples:
   schedctl acl
   schedctl acl --read-only --user viewer
+  schedctl acl --shards
   schedctl --redis redis://admin@db1 --namespace prod acl >> /etc/redis/users.acl
 
 Put a password in place of PASSWORD, and give the line to Redis: in its file of users (aclfile), or
@@ -27,6 +28,9 @@ pub(crate) struct AclArgs {
     /// Only the rights of the verbs that read
     #[arg(long)]
     read_only: bool,
+    /// Also the keys and channels of all shards of the namespace
+    #[arg(long)]
+    shards: bool,
     /// Name of the user
     #[arg(long, value_name = "NAME", default_value = "schedd", value_parser = user_name)]
     user: String,
@@ -41,7 +45,12 @@ pub(crate) async fn acl(
     let store = connect(global, console).await?;
     let rights = if args.read_only { Rights::ReadOnly } else { Rights::All };
     let server = store.findings().await?.server;
-    let line = acl_line(&args.user, store.namespace(), rights, &server, store.is_in_cluster());
+    let of_shards = format!("{}.*", store.namespace());
+    let mut namespaces = vec![store.namespace()];
+    if args.shards {
+        namespaces.push(&of_shards);
+    }
+    let line = acl_line(&args.user, &namespaces, rights, &server, store.is_in_cluster());
     if console.is_json() {
         console.json(&json!({ "user": args.user, "line": line }));
     } else {

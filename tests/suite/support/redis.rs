@@ -130,7 +130,7 @@ impl TestRedis {
         if has_least_rights() {
             let mut first = redis::Client::open(&*url).unwrap().get_connection().unwrap();
             // The tests use many namespaces.
-            let line = schedd_store::acl_line("default", "*", Rights::All, "redis 7.0", false)
+            let line = schedd_store::acl_line("default", &["*"], Rights::All, "redis 7.0", false)
                 .replace(">PASSWORD", "nopass")
                 .replace("{*}", "{*");
             let own: Vec<&str> = line.split(' ').skip(1).collect();

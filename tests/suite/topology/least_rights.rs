@@ -129,7 +129,7 @@ fn sent_commands(folder: &Path, found: &mut BTreeSet<String>) {
 fn each_command_that_the_store_sends_is_in_the_line() {
     let mut sent = BTreeSet::new();
     sent_commands(&Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/store/src"), &mut sent);
-    let line = schedd_store::acl_line("u", "n", schedd_store::Rights::All, "redis 7.2", true);
+    let line = schedd_store::acl_line("u", &["n"], schedd_store::Rights::All, "redis 7.2", true);
     let allowed: BTreeSet<&str> = line
         .split(' ')
         .filter_map(|word| word.strip_prefix('+'))

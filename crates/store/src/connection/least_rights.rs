@@ -56,12 +56,13 @@ const OF_CONNECTIONS: &[&str] = &[
 /// The first version of Redis and Valkey that knows `CLIENT SETINFO`, which is sent to all versions.
 const KNOWS_SETINFO: (u32, u32) = (7, 2);
 
-/// Returns the line of an ACL file for `user` of `namespace`, with the placeholder `PASSWORD`.
+/// Returns the line of an ACL file for `user` of `namespaces`, which may be patterns, with the
+/// placeholder `PASSWORD`.
 /// A user who only reads has no command that writes, also within scripts. `server` is the kind and version of the server, such as `redis 7.0.15`: a server refuses a line
 /// with a command that it does not know. `in_cluster` adds the commands that find a node.
 pub fn acl_line(
     user: &str,
-    namespace: &str,
+    namespaces: &[&str],
     rights: Rights,
     server: &str,
     in_cluster: bool,
@@ -88,8 +89,14 @@ pub fn acl_line(
         commands.extend(["asking", "cluster|nodes"].map(str::to_owned));
     }
     let allowed: Vec<String> = commands.iter().map(|command| format!("+{command}")).collect();
+    let of_all = |sign: char| {
+        let patterns = namespaces.iter().map(|namespace| format!(" {sign}{{{namespace}}}:*"));
+        patterns.collect::<String>()
+    };
     format!(
-        "user {user} on >PASSWORD resetkeys ~{{{namespace}}}:* resetchannels &{{{namespace}}}:* -@all {}",
+        "user {user} on >PASSWORD resetkeys{} resetchannels{} -@all {}",
+        of_all('~'),
+        of_all('&'),
         allowed.join(" ")
     )
 }
@@ -105,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_line_names_the_user_the_keys_and_each_command_once() {
-        let line = acl_line("jobs", "prod", Rights::All, "redis 7.0.15", false);
+        let line = acl_line("jobs", &["prod"], Rights::All, "redis 7.0.15", false);
         assert!(
             line.starts_with("user jobs on >PASSWORD resetkeys ~{prod}:* resetchannels &{prod}:* -@all +append +auth "),
             "{line}"
@@ -119,8 +126,15 @@ mod tests {
     }
 
     #[test]
+    fn a_line_for_shards_has_the_keys_and_channels_of_each_pattern() {
+        let line = acl_line("jobs", &["prod", "prod.*"], Rights::All, "redis 7.0.15", false);
+        let rights = "resetkeys ~{prod}:* ~{prod.*}:* resetchannels &{prod}:* &{prod.*}:* -@all";
+        assert!(line.contains(rights), "{line}");
+    }
+
+    #[test]
     fn who_only_reads_may_change_nothing() {
-        let line = acl_line("jobs", "prod", Rights::ReadOnly, "redis 7.0.15", false);
+        let line = acl_line("jobs", &["prod"], Rights::ReadOnly, "redis 7.0.15", false);
         assert!(line.contains("+hgetall"), "{line}");
         for command in ["+set", "+zadd", "+del", "+hset", "+spublish", "+rename"] {
             assert!(!line.split(' ').any(|word| word == command), "{command}: {line}");
@@ -132,9 +146,11 @@ mod tests {
         for (server, knows) in
             [("redis 7.0.15", false), ("redis 7.2.0", true), ("valkey 8.0.1", true)]
         {
-            let line = acl_line("jobs", "prod", Rights::All, server, false);
+            let line = acl_line("jobs", &["prod"], Rights::All, server, false);
             assert_eq!(line.contains("+client|setinfo"), knows, "{server}");
         }
-        assert!(acl_line("u", "n", Rights::All, "redis 7.0.15", true).contains("+cluster|nodes"));
+        assert!(
+            acl_line("u", &["n"], Rights::All, "redis 7.0.15", true).contains("+cluster|nodes")
+        );
     }
 }
