@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use super::failure::CliFailure;
 use super::global::Global;
+use super::merged_places::MergedPlaces;
 use super::render::Console;
 use crate::cli::local_zone::local_zone;
 use crate::private_redis;
@@ -40,6 +41,18 @@ pub(crate) async fn connect(global: &Global, console: &mut Console) -> Result<St
         ));
     }
     Ok(store)
+}
+
+/// Returns the places of a namespace. Prints a warning for each shard that does not answer.
+pub(crate) async fn answering_places(
+    store: &Store,
+    console: &mut Console,
+) -> Result<MergedPlaces, CliFailure> {
+    let (places, silent) = MergedPlaces::with_silent(store).await?;
+    for message in silent {
+        console.warn(&format!("{message}; its jobs are left out"));
+    }
+    Ok(places)
 }
 
 /// The Redis that the user chose by flag, environment or file. No connection is made yet.

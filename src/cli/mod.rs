@@ -14,7 +14,7 @@
 //! - `shell/completion`: words for shell completion
 //! - `jobs/target`: the job or run that an argument names; `runs/open_runs`: the open runs of a job
 //! - `confirmation`: a question to the user before all data of a kind is deleted
-//! - `connect`: the choice of a Redis
+//! - `connect`: the choice of a Redis; `merged_places`: the lists of a namespace and its shards
 //! - `render`: output on the terminal and as JSON; `failure`: errors and their exit codes
 //! - `global`: the flags that every verb takes; `local_zone`: the zone of printed times
 //! - `remote`: verbs that a schedd runs for `schedctl --api`
@@ -36,6 +36,7 @@ mod jobs;
 mod list;
 mod local_zone;
 mod logs;
+mod merged_places;
 mod next;
 mod queue;
 mod remote;

@@ -201,7 +201,9 @@ impl Store {
 
     async fn trace_of(&self, job: &JobName, run: Option<&RunId>) -> Result<Trace, StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("EXISTS").arg(self.keys.job(job)).arg(self.keys.job_history(job));
+        // A hidden job begins with its first notice, at the place of the job it is about.
+        let subject = job.notice_subject().map_or_else(|| job.clone(), |(subject, _)| subject);
+        pipeline.cmd("EXISTS").arg(self.keys.job(&subject)).arg(self.keys.job_history(job));
         pipeline.cmd("ZSCORE").arg(self.keys.jobs()).arg(job.as_str());
         if let Some(run) = run {
             pipeline.cmd("EXISTS").arg(self.keys.run(run));

@@ -13,7 +13,7 @@ use tracing::debug;
 
 use super::node_families::OTHER_QUEUES;
 use super::watched_jobs::{JobFigures, WatchedJobs};
-use crate::cli::embedded::{CliFailure, queue_depths};
+use crate::cli::embedded::{CliFailure, MergedPlaces, queue_depths};
 use schedd_core::config::MetricsConfig;
 use schedd_schedule::names::QueueName;
 use schedd_store::Store;
@@ -114,8 +114,9 @@ async fn read(
     config: &MetricsConfig,
     watched: &mut WatchedJobs,
 ) -> Result<NamespaceFigures, CliFailure> {
+    let places = MergedPlaces::of(store).await?;
     let declared = store.read_queues().await?;
-    let (now, depths) = queue_depths(store).await?;
+    let (now, depths) = queue_depths(&places).await?;
     let loads = depths.into_iter().map(|(queue, depth)| {
         let oldest = depth.oldest.map(|at| now.since(at)).unwrap_or_default();
         (queue, QueueLoad { ready: depth.ready, running: depth.running, oldest })
@@ -123,14 +124,20 @@ async fn read(
     let is_declared =
         |queue: &QueueName| declared.contains_key(queue) || *queue == QueueName::default_queue();
     let queues = bounded(loads, is_declared);
-    let stats = store.read_stats().await?;
-    let note = store.read_check_note().await?;
+    let stats = places.read_stats().await?;
+    let notes = places.each(|store| async move { store.read_check_note().await }).await?;
+    let mut findings = BTreeMap::new();
+    for note in notes.into_iter().flatten() {
+        for (code, count) in by_code(&note.list, note.findings) {
+            *findings.entry(code).or_default() += count;
+        }
+    }
     Ok(NamespaceFigures {
         queues,
         jobs: stats.jobs,
         dead_letters: stats.dead,
         notices_waiting: stats.notices,
-        findings: note.map(|note| by_code(&note.list, note.findings)).unwrap_or_default(),
+        findings,
         jobs_watched: watched.read(store, config).await?,
     })
 }

@@ -1,7 +1,7 @@
 //! The source of events for all who follow them. One task reads Redis, and only while somebody
 //! follows. So the cost does not depend on the number of followers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
 use tracing::debug;
 
-use crate::cli::embedded::CliFailure;
 use crate::cli::embedded::page_cursor::write_cursor;
 use crate::cli::embedded::run_page::run_documents;
+use crate::cli::embedded::{CliFailure, IndexEntry, MergedPlaces};
 use schedd::engine::GONE_AFTER;
 use schedd_schedule::names::{Fence, RunId};
 use schedd_schedule::time::unix_millis::UnixMillis;
@@ -101,15 +101,21 @@ async fn read(
     is_reading: Arc<Mutex<bool>>,
     has_begun: watch::Sender<bool>,
 ) {
-    let mut reader =
-        Reader { store: store.clone(), sender, ended: None, running: None, nodes: None };
+    let mut reader = Reader { sender, ended: None, running: BTreeMap::new(), nodes: None };
+    // The changes of jobs, and the number of places that they are from.
     let mut changes = None;
     loop {
-        if changes.is_none() {
-            changes = store.job_changes().await.ok().map(Box::pin);
-        }
-        if let Err(error) = reader.look().await {
-            debug!("The events cannot be read: {}.", error.lines().join("; "));
+        match MergedPlaces::of(&store).await {
+            Ok(places) => {
+                let count = places.stores().len();
+                if changes.as_ref().is_none_or(|(of, _)| *of != count) {
+                    changes = places.job_changes().await.ok().map(|changes| (count, changes));
+                }
+                if let Err(error) = reader.look(&places).await {
+                    debug!("The events cannot be read: {}.", error.lines().join("; "));
+                }
+            }
+            Err(error) => debug!("The events cannot be read: {}.", error.lines().join("; ")),
         }
         has_begun.send_replace(true);
         let pause = tokio::time::sleep(PAUSE);
@@ -117,7 +123,7 @@ async fn read(
         loop {
             let change = async {
                 match &mut changes {
-                    Some(changes) => changes.next().await,
+                    Some((_, changes)) => changes.next().await,
                     None => std::future::pending().await,
                 }
             };
@@ -144,10 +150,10 @@ async fn read(
 
 /// The state of the namespace at the last look.
 struct Reader {
-    store: Store,
     sender: broadcast::Sender<ApiEvent>,
     ended: Option<IndexCursor>,
-    running: Option<BTreeSet<(RunId, Fence)>>,
+    /// The running runs of each shard, and of the namespace itself (`None`).
+    running: BTreeMap<Option<u32>, BTreeSet<(RunId, Fence)>>,
     nodes: Option<BTreeMap<String, bool>>,
 }
 
@@ -166,50 +172,59 @@ impl Reader {
         self.send(ApiEvent::new("job_changed", None, &entry));
     }
 
-    async fn look(&mut self) -> Result<(), CliFailure> {
-        self.look_at_running().await?;
-        let now = self.look_at_nodes().await?;
-        while self.look_at_ended(now).await? {}
+    async fn look(&mut self, places: &MergedPlaces) -> Result<(), CliFailure> {
+        self.look_at_running(places).await?;
+        self.look_at_nodes(places.home()).await?;
+        // The history of each place has the times of its own Redis.
+        let times = places.each(|store| async move { store.now().await }).await?;
+        let now = times.into_iter().min();
+        while self.look_at_ended(places, now).await? {}
         Ok(())
     }
 
-    async fn look_at_running(&mut self) -> Result<(), CliFailure> {
-        let leases = self.store.list_leases(MOST_RUNNING).await?;
-        let running: BTreeSet<(RunId, Fence)> =
-            leases.into_iter().flatten().map(|lease| (lease.run, lease.fence)).collect();
-        if let Some(before) = &self.running {
-            let new: Vec<RunId> = running.difference(before).map(|(run, _)| run.clone()).collect();
-            let records = self.store.read_runs(&new).await?;
-            let records = records.into_iter().filter_map(|run| run.ok().flatten()).collect();
-            for run in run_documents(&self.store, records).await? {
-                self.send(ApiEvent::new("run_started", None, &run));
-            }
+    async fn look_at_running(&mut self, places: &MergedPlaces) -> Result<(), CliFailure> {
+        let mut running = vec![BTreeSet::new(); places.stores().len()];
+        for (place, lease) in places.list_leases(MOST_RUNNING).await? {
+            running[place].insert((lease.run, lease.fence));
         }
-        self.running = Some(running);
+        let mut new = Vec::new();
+        for (place, (store, running)) in places.stores().iter().zip(running).enumerate() {
+            if let Some(before) = self.running.get(&store.shard_number()) {
+                new.extend(running.difference(before).map(|(run, _)| (place, run.clone())));
+            }
+            self.running.insert(store.shard_number(), running);
+        }
+        for run in run_documents(places, places.read_runs(new).await?).await? {
+            self.send(ApiEvent::new("run_started", None, &run));
+        }
         Ok(())
     }
 
     /// Sends the runs that ended. A run that ended just now waits for the next look, because another
     /// run with a lower id may still end in the same millisecond. Returns true if more runs wait.
-    async fn look_at_ended(&mut self, now: UnixMillis) -> Result<bool, CliFailure> {
-        let settled = IndexCursor::below(Some(now)).score - SETTLED;
+    async fn look_at_ended(
+        &mut self,
+        places: &MergedPlaces,
+        now: Option<UnixMillis>,
+    ) -> Result<bool, CliFailure> {
+        let settled = IndexCursor::below(now).score - SETTLED;
         let from = match &self.ended {
             Some(ended) => ended.clone(),
             None => IndexCursor { score: settled, member: String::new() },
         };
-        let mut entries = self.store.ended_after(&from, RUNS).await?;
+        let mut entries = places.ended_after(&from, RUNS).await?;
         entries.retain(|(place, _)| place.score < settled);
         let has_more = entries.len() == RUNS;
         self.ended = Some(entries.last().map_or(from, |(place, _)| place.clone()));
-        for (place, run) in ended_runs(&self.store, entries).await? {
-            self.send(ApiEvent::ended(place, &run));
+        for (at, run) in ended_runs(places, entries).await? {
+            self.send(ApiEvent::ended(at, &run));
         }
         Ok(has_more)
     }
 
-    /// Sends the nodes that came and went. Returns the time of Redis.
-    async fn look_at_nodes(&mut self) -> Result<UnixMillis, CliFailure> {
-        let (now, nodes) = self.store.list_nodes().await?;
+    /// Sends the nodes that came and went.
+    async fn look_at_nodes(&mut self, home: &Store) -> Result<(), CliFailure> {
+        let (now, nodes) = home.list_nodes().await?;
         let is_there = |seen: Option<_>| seen.is_some_and(|seen| now.since(seen) < GONE_AFTER);
         let present: BTreeMap<String, bool> = nodes
             .into_iter()
@@ -232,25 +247,24 @@ impl Reader {
             }
         }
         self.nodes = Some(present);
-        Ok(now)
+        Ok(())
     }
 }
 
 /// Returns the documents of ended runs with their places in the history, without runs whose records
 /// are gone.
 pub(super) async fn ended_runs(
-    store: &Store,
-    entries: Vec<(IndexCursor, Option<RunId>)>,
+    places: &MergedPlaces,
+    entries: Vec<IndexEntry<RunId>>,
 ) -> Result<Vec<(IndexCursor, Value)>, CliFailure> {
-    let (places, ids): (Vec<_>, Vec<_>) =
-        entries.into_iter().filter_map(|(place, id)| Some((place, id?))).unzip();
-    let mut kept = Vec::new();
-    let mut records = Vec::new();
-    for (place, record) in places.into_iter().zip(store.read_runs(&ids).await?) {
-        if let Some(record) = record.ok().flatten() {
-            kept.push(place);
-            records.push(record);
-        }
-    }
-    Ok(kept.into_iter().zip(run_documents(store, records).await?).collect())
+    let (cursors, ids): (HashMap<_, _>, Vec<_>) = entries
+        .into_iter()
+        .filter_map(|(at, (place, id))| Some((((place, id.clone()?), at), (place, id?))))
+        .unzip();
+    let records = places.read_runs(ids).await?;
+    let kept: Vec<_> = records
+        .iter()
+        .filter_map(|(place, run)| cursors.get(&(*place, run.run.clone())).cloned())
+        .collect();
+    Ok(kept.into_iter().zip(run_documents(places, records).await?).collect())
 }

@@ -12,7 +12,7 @@ use super::event_stream::{dropped, event_stream, stream_place};
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::ApiState;
 use crate::api::auth::Caller;
-use crate::cli::embedded::CliFailure;
+use crate::cli::embedded::MergedPlaces;
 use crate::cli::embedded::page_cursor::read_cursor;
 
 /// The maximum number of ended runs that are sent again for `Last-Event-ID`.
@@ -35,9 +35,10 @@ pub(in crate::api) async fn follow_events(
         let (_, last) = last.ok_or_else(|| {
             ApiProblem::bad_request("Last-Event-ID: found a text that is no id of an event, wanted the id of the last event")
         })?;
-        let entries = state.store.ended_after(&last, SENT_AGAIN).await.map_err(CliFailure::from)?;
+        let places = MergedPlaces::of(&state.store).await?;
+        let entries = places.ended_after(&last, SENT_AGAIN).await?;
         let is_cut = entries.len() == SENT_AGAIN;
-        for (at, run) in ended_runs(&state.store, entries).await? {
+        for (at, run) in ended_runs(&places, entries).await? {
             until = Some(at.clone());
             earlier.push_back(ApiEvent::ended(at, &run).text);
         }

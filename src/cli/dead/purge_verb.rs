@@ -2,11 +2,13 @@
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
+use std::collections::BTreeMap;
+
 use serde_json::json;
 
 use super::dead_letters::{Chosen, demand_dead};
 use crate::cli::confirmation::ask;
-use crate::cli::connect::connect;
+use crate::cli::connect::{answering_places, connect};
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::render::Console;
@@ -15,7 +17,7 @@ use crate::cli::shell::completion;
 use schedd_core::domain::run::run_state::RunState;
 use schedd_schedule::names::RunId;
 use schedd_schedule::time::duration::parse_duration;
-use schedd_store::Letters;
+use schedd_store::{Letters, Store};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -91,19 +93,23 @@ pub(crate) async fn purge(
     let (mut worst, mut runs) = (0, Vec::new());
     if args.chosen.dead {
         let ended = which.ended(&store, Letters::Dead, args.chosen.job.as_deref()).await?;
-        let records = RunReader::new(&store, ended, &which, args.keep, usize::MAX).all().await?;
+        let places = answering_places(&store, console).await?;
+        let records = RunReader::new(&places, ended, &which, args.keep, usize::MAX).all().await?;
         let now = store.now().await?;
         let is_old = |at| age.is_none_or(|age| at < now.saturating_sub(age));
         runs.extend(
-            records.into_iter().filter(|run| run.finished_at.is_none_or(is_old)).map(|run| run.run),
+            records
+                .into_iter()
+                .filter(|(_, run)| run.finished_at.is_none_or(is_old))
+                .map(|(place, run)| (places.stores()[place].clone(), run.run)),
         );
     } else {
         // All names are read before the first run is deleted, because @-2 depends on the others.
         for name in named {
             let found = async {
-                let run = name.find(&store).await?;
-                demand_dead(&store, &run, "only dead letters are purged").await?;
-                Ok::<RunId, CliFailure>(run)
+                let (place, run) = name.find(&store).await?;
+                demand_dead(&place, &run, "only dead letters are purged").await?;
+                Ok::<(Store, RunId), CliFailure>((place, run))
             };
             match found.await {
                 Ok(run) => runs.push(run),
@@ -115,9 +121,23 @@ pub(crate) async fn purge(
     if args.is_unsure() && !runs.is_empty() {
         ask(store.namespace(), &letters(found), "deleted")?;
     }
-    let purged = if args.dry_run { 0 } else { store.purge_dead(&runs).await? };
+    let purged = if args.dry_run { 0 } else { purge_all(runs).await? };
     report((found, purged), args, console);
     Ok(worst)
+}
+
+/// Deletes dead letters at their places. Returns how many were deleted.
+async fn purge_all(runs: Vec<(Store, RunId)>) -> Result<u64, CliFailure> {
+    let mut by_place: BTreeMap<Option<u32>, (Store, Vec<RunId>)> = BTreeMap::new();
+    for (place, run) in runs {
+        let of_place = by_place.entry(place.shard_number()).or_insert((place, Vec::new()));
+        of_place.1.push(run);
+    }
+    let mut purged = 0;
+    for (place, runs) in by_place.into_values() {
+        purged += place.purge_dead(&runs).await?;
+    }
+    Ok(purged)
 }
 
 fn letters(count: u64) -> String {

@@ -6,10 +6,11 @@
 use serde_json::json;
 
 use super::dead_letters::{Chosen, demand_dead, not_dead};
-use crate::cli::connect::connect;
+use crate::cli::connect::{answering_places, connect};
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::jobs::target::no_such_run;
+use crate::cli::merged_places::MergedPlaces;
 use crate::cli::render::{Console, Outcomes};
 use crate::cli::runs::rerun::is_over_one_shot;
 use crate::cli::runs::run_filter::{RunFilter, RunReader};
@@ -64,13 +65,14 @@ pub(crate) async fn retry(
         runs.push(name.find(&store).await);
     }
     if args.chosen.dead {
-        runs.extend(picked(&store, args).await?.into_iter().map(Ok));
+        let places = answering_places(&store, console).await?;
+        runs.extend(picked(&places, args).await?.into_iter().map(Ok));
     }
     let is_none = runs.is_empty();
     let mut outcomes = Outcomes::on(console);
     for run in runs {
         let done = async {
-            let run = run?;
+            let (store, run) = run?;
             let (result, sentence) = if args.dry_run {
                 look(&store, &run).await?
             } else {
@@ -87,12 +89,17 @@ pub(crate) async fn retry(
     Ok(worst)
 }
 
-/// Returns the dead letters that the filters select, oldest first.
-async fn picked(store: &Store, args: &RetryArgs) -> Result<Vec<RunId>, CliFailure> {
-    let ended = args.which.ended(store, Letters::Dead, args.chosen.job.as_deref()).await?;
-    let records = RunReader::new(store, ended, &args.which, 0, usize::MAX).all().await?;
+/// Returns the dead letters that the filters select, oldest first, each with its place.
+async fn picked(
+    places: &MergedPlaces,
+    args: &RetryArgs,
+) -> Result<Vec<(Store, RunId)>, CliFailure> {
+    let job = args.chosen.job.as_deref();
+    let ended = args.which.ended(places.home(), Letters::Dead, job).await?;
+    let records = RunReader::new(places, ended, &args.which, 0, usize::MAX).all().await?;
     let limit = if args.limit == 0 { usize::MAX } else { args.limit };
-    Ok(records.into_iter().rev().take(limit).map(|record| record.run).collect())
+    let found = records.into_iter().rev().take(limit);
+    Ok(found.map(|(place, record)| (places.stores()[place].clone(), record.run)).collect())
 }
 
 type RetryOutcome = (&'static str, String);

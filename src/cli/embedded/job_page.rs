@@ -11,7 +11,8 @@ use super::page_cursor::{read_cursor, write_cursor};
 use super::verb_call::parse_verb;
 use crate::cli::failure::CliFailure;
 use crate::cli::list::Wanted;
-use crate::cli::render::view_jobs;
+use crate::cli::merged_places::MergedPlaces;
+use crate::cli::render::view_placed_jobs;
 use crate::cli::verbs::Verb;
 use schedd_store::{IndexCursor, JobIndex, Store};
 
@@ -54,32 +55,34 @@ pub(crate) async fn job_page(
         },
     };
     let most = if wanted.filters() { READ.max(limit) } else { limit };
-    let entries = store.page_of_jobs(index, &at, most).await?;
+    let places = MergedPlaces::of(store).await?;
+    let entries = places.page_of_jobs(index, &at, most).await?;
     let mut is_last = entries.len() < most;
     let mut names = Vec::new();
-    for (place, name) in entries {
-        at = place;
-        names.extend(name.filter(|name| wanted.takes_name(name)).map(|name| (at.clone(), name)));
+    for (cursor, (place, name)) in entries {
+        at = cursor;
+        let name = name.filter(|name| wanted.takes_name(name));
+        names.extend(name.map(|name| (at.clone(), (place, name))));
     }
-    let wanted_names: Vec<_> = names.iter().map(|(_, name)| name.clone()).collect();
-    let records = store.read_jobs(&wanted_names).await?;
+    let records = places.read_jobs(names.iter().map(|(_, name)| name.clone()).collect()).await?;
     let records: Vec<_> = records
         .into_iter()
-        .filter_map(|record| record.ok().flatten())
-        .filter(|record| wanted.takes_record(index, record))
+        .filter_map(|(place, record)| Some((place, record.ok().flatten()?)))
+        .filter(|(_, record)| wanted.takes_record(index, record))
         .collect();
-    let views = view_jobs(store, records, &BTreeSet::new()).await?;
+    let views = view_placed_jobs(&places, records, &BTreeSet::new()).await?;
     let mut items = Vec::new();
-    for view in views.iter().filter(|view| wanted.takes(view)) {
+    for (place, view) in views.iter().filter(|(_, view)| wanted.takes(view)) {
         if items.len() == limit {
             is_last = false;
             break;
         }
         if items.len() + 1 == limit
-            && let Some((place, _)) = names.iter().find(|(_, name)| *name == view.record.name)
+            && let Some((cursor, _)) =
+                names.iter().find(|(_, (of, name))| of == place && *name == view.record.name)
         {
             // If further jobs of this page are wanted, the next page begins behind this job.
-            at = place.clone();
+            at = cursor.clone();
             is_last = false;
         }
         items.push(view.json());

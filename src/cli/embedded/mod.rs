@@ -18,5 +18,6 @@ pub(crate) use super::add::{JobLines, ResultForm, add_from};
 pub(crate) use super::connect::who_is;
 pub(crate) use super::failure::CliFailure;
 pub(crate) use super::logs::output_place::OutputPlace;
+pub(crate) use super::merged_places::{IndexEntry, MergedPlaces};
 pub(crate) use super::queue::{QueueOverview, queue_depths};
 pub(crate) use super::render::{Console, JobView, one_line, rfc3339, safe_text, view_jobs};

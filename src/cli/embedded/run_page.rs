@@ -8,7 +8,8 @@ use super::page_cursor::{read_cursor, write_cursor};
 use super::verb_call::parse_verb;
 use crate::cli::failure::CliFailure;
 use crate::cli::jobs::target::{job_name, no_such_job};
-use crate::cli::render::{Zones, view_runs};
+use crate::cli::merged_places::{IndexEntry, MergedPlaces, Placed, merged};
+use crate::cli::render::view_placed_runs;
 use crate::cli::runs::history_verb::{HistoryArgs, is_stranger};
 use crate::cli::runs::open_runs::{open_run_ids, running_run_ids};
 use crate::cli::runs::run_filter::RunFilter;
@@ -62,7 +63,7 @@ enum RunList {
 
 /// The runs of one list that belong to a page.
 struct PagePart {
-    runs: Vec<RunRecord>,
+    runs: Vec<Placed<RunRecord>>,
     /// The place behind which the list goes on. `None` at its end.
     next: Option<IndexCursor>,
 }
@@ -97,88 +98,92 @@ pub(crate) async fn run_page(
         Some(Some((word, at))) if word == "runs" => (RunList::Ended, Some(at)),
         Some(_) => return Err(CliFailure::Cursor),
     };
+    let places = &MergedPlaces::of(store).await?;
     let mut runs = Vec::new();
     if list == RunList::Open {
-        let part = open_part(store, wanted, at.as_ref(), limit).await?;
+        let part = open_part(places, wanted, at.as_ref(), limit).await?;
         runs = part.runs;
         let start = || write_cursor("runs", &IndexCursor::below(None));
         let next = part.next.map(|next| write_cursor("open", &next));
         if let Some(next) = next.or_else(|| (runs.len() == limit).then(start)) {
-            let items = run_documents(store, runs).await?;
+            let items = run_documents(places, runs).await?;
             return Ok(Page { items, next: Some(next) });
         }
         at = None;
     }
-    let part = ended_part(store, wanted, letters, at, limit - runs.len()).await?;
+    let part = ended_part(places, wanted, letters, at, limit - runs.len()).await?;
     // A run that ended between the two reads is in both lists.
-    runs.retain(|run| !part.runs.iter().any(|ended| ended.run == run.run));
+    runs.retain(|(_, run)| !part.runs.iter().any(|(_, ended)| ended.run == run.run));
     runs.extend(part.runs);
     if let (None, None, Some(job)) = (runs.first(), cursor, &wanted.job)
-        && is_stranger(store, &job_name(job)?).await?
+        && is_stranger(places, &job_name(job)?).await?
     {
         return Err(no_such_job(store, &job_name(job)?).await);
     }
-    let items = run_documents(store, runs).await?;
+    let items = run_documents(places, runs).await?;
     Ok(Page { items, next: part.next.map(|next| write_cursor("runs", &next)) })
 }
 
 /// Returns the wanted runs that have not ended.
 async fn open_part(
-    store: &Store,
+    places: &MergedPlaces,
     wanted: &WantedRuns,
     behind: Option<&IndexCursor>,
     limit: usize,
 ) -> Result<PagePart, CliFailure> {
-    let ids = match &wanted.job {
-        Some(job) => open_run_ids(store, &job_name(job)?).await?,
-        None => running_run_ids(store).await?,
+    let job = &wanted.job.as_deref().map(job_name).transpose()?;
+    let read = |store: Store| async move {
+        let ids = match job {
+            Some(job) => open_run_ids(&store, job).await?,
+            None => running_run_ids(&store).await?,
+        };
+        let entry = |id: RunId| (IndexCursor::of_due(&id), Some(id));
+        let is_behind =
+            |(at, _): &(IndexCursor, _)| behind.is_none_or(|behind| at.compare(behind).is_lt());
+        Ok::<Vec<_>, CliFailure>(ids.into_iter().map(entry).filter(is_behind).collect())
     };
-    let place = |id: RunId| (IndexCursor::of_due(&id), Some(id));
-    let is_behind =
-        |(place, _): &(IndexCursor, _)| behind.is_none_or(|at| place.compare(at).is_lt());
-    let mut entries: Vec<_> = ids.into_iter().map(place).filter(is_behind).collect();
-    entries.sort_by(|(a, _), (b, _)| b.compare(a));
-    part_of(store, wanted, entries, false, limit, |run| !run.state.is_final()).await
+    let entries = merged(places.each(read).await?, |a, b| b.compare(a), usize::MAX);
+    part_of(places, wanted, entries, false, limit, |run| !run.state.is_final()).await
 }
 
 /// Returns the wanted runs that ended.
 async fn ended_part(
-    store: &Store,
+    places: &MergedPlaces,
     wanted: &WantedRuns,
     letters: Letters,
     behind: Option<IndexCursor>,
     limit: usize,
 ) -> Result<PagePart, CliFailure> {
-    let mut ended = wanted.which.ended(store, letters, wanted.job.as_deref()).await?;
+    let mut ended = wanted.which.ended(places.home(), letters, wanted.job.as_deref()).await?;
     let hides_notices = wanted.job.is_none() && letters == Letters::All;
     if hides_notices {
         ended.notices = RunNotices::Without;
     }
     let at = behind.unwrap_or_else(|| IndexCursor::below(ended.until));
     let most = if wanted.is_filtered() || hides_notices { READ.max(limit) } else { limit };
-    let mut entries = store.page_of_ended(&ended, &at, most).await?;
+    let mut entries = places.page_of_ended(&ended, &at, most).await?;
     let goes_on = entries.len() == most;
     if hides_notices {
-        for (_, id) in &mut entries {
+        for (_, (_, id)) in &mut entries {
             id.take_if(|id| id.job().is_hidden());
         }
     }
-    part_of(store, wanted, entries, goes_on, limit, |_| true).await
+    part_of(places, wanted, entries, goes_on, limit, |_| true).await
 }
 
 /// Reads the runs of `entries` until `limit` wanted runs are found. `goes_on` says that the list has
 /// more than these entries. An entry without a run counts as read.
 async fn part_of(
-    store: &Store,
+    places: &MergedPlaces,
     wanted: &WantedRuns,
-    mut entries: Vec<(IndexCursor, Option<RunId>)>,
+    mut entries: Vec<IndexEntry<RunId>>,
     mut goes_on: bool,
     limit: usize,
     takes: impl Fn(&RunRecord) -> bool,
 ) -> Result<PagePart, CliFailure> {
     let most = if wanted.is_filtered() { READ.max(limit) } else { limit };
     let mut named = 0;
-    let read = entries.iter().take_while(|(_, id)| {
+    let read = entries.iter().take_while(|(_, (_, id))| {
         named += usize::from(id.is_some());
         named <= most
     });
@@ -186,27 +191,26 @@ async fn part_of(
     goes_on |= read < entries.len();
     entries.truncate(read);
     let mut next = entries.last().map(|(place, _)| place.clone()).filter(|_| goes_on);
-    let (places, ids): (Vec<_>, Vec<_>) =
-        entries.into_iter().filter_map(|(place, id)| Some((place, id?))).unzip();
-    let records = store.read_runs(&ids).await?.into_iter();
-    let mut runs: Vec<RunRecord> = records
-        .filter_map(|run| run.ok().flatten())
-        .filter(|run| wanted.which.takes(run.state) && takes(run))
-        .collect();
-    TaggedJobs::default().retain(store, &wanted.which.tags, &mut runs).await?;
+    let (cursors, ids): (Vec<_>, Vec<_>) =
+        entries.into_iter().filter_map(|(at, (place, id))| Some((at, (place, id?)))).unzip();
+    let mut runs = places.read_runs(ids.clone()).await?;
+    runs.retain(|(_, run)| wanted.which.takes(run.state) && takes(run));
+    TaggedJobs::default().retain(places, &wanted.which.tags, &mut runs).await?;
     if runs.len() > limit {
         runs.truncate(limit);
-        let end = runs.last().and_then(|last| ids.iter().position(|id| *id == last.run));
-        next = end.map(|end| places[end].clone()).or(next);
+        let is_last = |id: &Placed<RunId>| {
+            runs.last().is_some_and(|(place, last)| (place, &last.run) == (&id.0, &id.1))
+        };
+        next = ids.iter().position(is_last).map(|end| cursors[end].clone()).or(next);
     }
     Ok(PagePart { runs, next })
 }
 
 /// Returns the JSON documents of runs, as `history --json` prints them.
 pub(crate) async fn run_documents(
-    store: &Store,
-    runs: Vec<RunRecord>,
+    places: &MergedPlaces,
+    runs: Vec<Placed<RunRecord>>,
 ) -> Result<Vec<Value>, CliFailure> {
-    let views = view_runs(store, &mut Zones::default(), runs).await?;
+    let views = view_placed_runs(places, runs).await?;
     Ok(views.iter().map(|view| Value::Object(view.json())).collect())
 }

@@ -74,7 +74,8 @@ pub(crate) async fn explain(
     }
     let local = args.tz.as_deref().map(zone_of).transpose()?.unwrap_or_else(local_zone);
     let store = connect(global, console).await?;
-    let (name, ask) = match target.find(&store).await? {
+    let (store, target) = target.find(&store).await?;
+    let (name, ask) = match target {
         Target::Run(run) => {
             let job = run.job().clone();
             match find_run(&store, &run).await {

@@ -55,7 +55,7 @@ pub(crate) async fn describe(
     let asked = args.tz.as_deref().map(zone_of).transpose()?;
     let (job, schedule, shape, zone) = match args.what.parse::<JobName>() {
         Ok(name) if args.name.is_none() && args.dtstart.is_none() => {
-            let store = connect(global, console).await?;
+            let store = connect(global, console).await?.place_of_job(&name).await?;
             match find_job(&store, &name).await {
                 Err(CliFailure::NotFound(_)) if is_calendar(&args.what) => {
                     (None, schedule_of(&args.what, None)?, Shape::default(), asked.clone())

@@ -60,7 +60,7 @@ pub(crate) async fn switch(
     let store = connect(global, console).await?;
     let mut outcomes = Outcomes::on(console);
     for name in names {
-        let done = turn(&store, &name, to).await;
+        let done = switch_at_place(&store, &name, to).await;
         outcomes.report(done.map(|Done { result, sentence, next_due }| {
             (json!({"job": name.as_str(), "result": result, "next_due": next_due}), sentence)
         }));
@@ -74,7 +74,11 @@ pub(crate) async fn switch_job(
     name: &JobName,
     to: To,
 ) -> Result<String, CliFailure> {
-    turn(store, name, to).await.map(|done| done.sentence)
+    switch_at_place(store, name, to).await.map(|done| done.sentence)
+}
+
+async fn switch_at_place(home: &Store, name: &JobName, to: To) -> Result<Done, CliFailure> {
+    turn(&home.place_of_job(name).await?, name, to).await
 }
 
 async fn turn(store: &Store, name: &JobName, to: To) -> Result<Done, CliFailure> {

@@ -8,6 +8,7 @@ use super::target::{
     Target, extra_run, find_job, job_name, known_run, listed, no_such_job, runs_matching,
 };
 use crate::cli::failure::CliFailure;
+use crate::cli::merged_places::MergedPlaces;
 use crate::cli::runs::id_part::IdPart;
 use crate::cli::runs::open_runs::{ended_runs, open_runs};
 use crate::cli::runs::short_ids::RUNS_COMPARED;
@@ -57,56 +58,79 @@ impl RunName {
         })
     }
 
-    /// Returns the id of the named run. The run of a complete id may not exist.
-    pub(crate) async fn find(&self, store: &Store) -> Result<RunId, CliFailure> {
+    /// Returns the id of the named run, and the place that has the run: the namespace or a shard. The
+    /// run of a complete id may not exist.
+    pub(crate) async fn find(&self, home: &Store) -> Result<(Store, RunId), CliFailure> {
         match self {
             Self::Id(run) => {
+                let place = home.place_of_run(run).await?;
                 let due = run.due().as_i64().to_string();
-                if due.len() >= COMPLETE || known_run(store, run).await?.is_some() {
-                    return Ok(run.clone());
+                if due.len() >= COMPLETE || known_run(&place, run).await?.is_some() {
+                    return Ok((place, run.clone()));
                 }
                 let text = run.to_string();
                 let part = text.split_once('@').map_or("", |(_, part)| part);
-                Ok(only(store, run.job(), part).await?.unwrap_or_else(|| run.clone()))
+                Ok(only(home, run.job(), part).await?.unwrap_or_else(|| (place, run.clone())))
             }
             Self::Part(job, part) => {
-                if let Some(run) = only(store, job, part).await? {
-                    return Ok(run);
+                if let Some(found) = only(home, job, part).await? {
+                    return Ok(found);
                 }
-                find_job(store, job).await?;
+                find_job(&home.place_of_job(job).await?, job).await?;
                 Err(CliFailure::NotFound(format!(
                     "no run {job}@{part}: no stored run of job {job} has an id with this part; schedctl history {job} lists the stored runs"
                 )))
             }
-            Self::Newest(job, place) => Box::pin(newest(store, job, *place)).await,
+            Self::Newest(job, at) => {
+                let place = home.place_of_job(job).await?;
+                let run = Box::pin(newest(&place, job, *at)).await?;
+                Ok((place, run))
+            }
             Self::Next(job) => {
-                let record = find_job(store, job).await?;
-                let why = if record.paused_at.is_some() { ": the job is paused" } else { "" };
-                let mut planned = record.pending.clone();
-                if has_instances(&record) {
-                    let live = store.list_instances(job).await?;
-                    let pending = live.into_iter().filter_map(|(_, record)| record.pending);
-                    planned = pending.min_by_key(|run| (run.due(), run.job().clone()));
-                }
-                let extra = extra_run(store, &record).await?;
-                let planned = planned.into_iter().chain(extra).min_by_key(RunId::due);
-                planned.ok_or_else(|| {
-                    CliFailure::NotFound(format!("job {job} has no planned run{why}"))
-                })
+                let store = home.place_of_job(job).await?;
+                let run = next_of(&store, job).await?;
+                Ok((store, run))
             }
         }
     }
 }
 
-/// Returns the only run of the job whose id has the part `part`. Returns `None` if there is none,
-/// and fails if there are several.
-async fn only(store: &Store, job: &JobName, part: &str) -> Result<Option<RunId>, CliFailure> {
-    match runs_matching(store, job, part).await?.as_slice() {
+/// Returns the planned run of a job.
+async fn next_of(store: &Store, job: &JobName) -> Result<RunId, CliFailure> {
+    let record = find_job(store, job).await?;
+    let why = if record.paused_at.is_some() { ": the job is paused" } else { "" };
+    let mut planned = record.pending.clone();
+    if has_instances(&record) {
+        let live = store.list_instances(job).await?;
+        let pending = live.into_iter().filter_map(|(_, record)| record.pending);
+        planned = pending.min_by_key(|run| (run.due(), run.job().clone()));
+    }
+    let extra = extra_run(store, &record).await?;
+    let planned = planned.into_iter().chain(extra).min_by_key(RunId::due);
+    planned.ok_or_else(|| CliFailure::NotFound(format!("job {job} has no planned run{why}")))
+}
+
+/// Returns the only run of the job in all places whose id has the part `part`, with its place.
+/// Returns `None` if there is none, and fails if there are several.
+async fn only(
+    home: &Store,
+    job: &JobName,
+    part: &str,
+) -> Result<Option<(Store, RunId)>, CliFailure> {
+    let places = MergedPlaces::of(home).await?;
+    let read = |store: Store| async move { runs_matching(&store, job, part).await };
+    let found: Vec<(&Store, RunId)> = places
+        .stores()
+        .iter()
+        .zip(places.each(read).await?)
+        .flat_map(|(place, runs)| runs.into_iter().map(move |run| (place, run)))
+        .collect();
+    match found.as_slice() {
         [] => Ok(None),
-        [only] => Ok(Some(only.clone())),
+        [(place, only)] => Ok(Some(((*place).clone(), only.clone()))),
         several => Err(CliFailure::Invalid(format!(
             "run {job}@{part} matches {}; wanted a complete id",
-            listed(several)
+            listed(&several.iter().map(|(_, run)| run.clone()).collect::<Vec<_>>())
         ))),
     }
 }
@@ -150,11 +174,11 @@ impl TargetName {
         job_name(text).map(Self::Job)
     }
 
-    /// Returns the named job or run.
-    pub(crate) async fn find(&self, store: &Store) -> Result<Target, CliFailure> {
+    /// Returns the named job or run, and the place that has it: the namespace or a shard.
+    pub(crate) async fn find(&self, home: &Store) -> Result<(Store, Target), CliFailure> {
         match self {
-            Self::Job(job) => Ok(Target::Job(job.clone())),
-            Self::Run(name) => name.find(store).await.map(Target::Run),
+            Self::Job(job) => Ok((home.place_of_job(job).await?, Target::Job(job.clone()))),
+            Self::Run(name) => name.find(home).await.map(|(place, run)| (place, Target::Run(run))),
         }
     }
 }

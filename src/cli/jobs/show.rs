@@ -49,7 +49,7 @@ pub(crate) async fn show(
         None => Ok(TargetName::parse(&args.target)?),
     };
     let store = connect(global, console).await?;
-    let target = match name {
+    let (store, target) = match name {
         Ok(name) => name.find(&store).await?,
         Err(job) => only_run_of(&store, &job).await?,
     };

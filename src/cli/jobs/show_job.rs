@@ -8,6 +8,7 @@ use super::notice_lines;
 use super::target::{declared_in, find_job};
 use crate::cli::failure::CliFailure;
 use crate::cli::local_zone::local_zone;
+use crate::cli::merged_places::MergedPlaces;
 use crate::cli::render::JobState;
 use crate::cli::render::{
     Cell, Colour, Console, JobView, Relative, RunTable, RunView, Table, Zones, action_line,
@@ -82,7 +83,7 @@ pub(super) async fn show_job(
         console.json(&Value::Object(fields));
     } else {
         let mut ids = ShortIds::default();
-        ids.read_for(store, runs.iter().map(|run| &run.record.run)).await?;
+        ids.read_for(&MergedPlaces::only(store), runs.iter().map(|run| &run.record.run)).await?;
         job_text(&job, &upcoming, (&runs, &ids), Relative { now }, console);
         if !children.is_empty() {
             let names: Vec<&str> = children.iter().map(JobName::as_str).collect();

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::instance_names::run_names;
 use crate::cli::failure::CliFailure;
 use crate::cli::local_zone::local_zone;
+use crate::cli::merged_places::MergedPlaces;
 use crate::cli::runs::id_part::IdPart;
 use crate::cli::runs::short_ids::RUNS_COMPARED;
 use schedd::engine::Definition;
@@ -50,14 +51,18 @@ impl Target {
     }
 }
 
-/// Returns the only run of a job. Fails if the job has several runs.
-pub(crate) async fn only_run_of(store: &Store, job: &JobName) -> Result<Target, CliFailure> {
-    match runs_of(store, job, RUNS_COMPARED).await?.as_slice() {
+/// Returns the only run of a job, and the place that has it. Fails if the job has several runs.
+pub(crate) async fn only_run_of(
+    home: &Store,
+    job: &JobName,
+) -> Result<(Store, Target), CliFailure> {
+    let place = home.place_of_job(job).await?;
+    match runs_of(&place, job, RUNS_COMPARED).await?.as_slice() {
         [] => {
-            find_job(store, job).await?;
+            find_job(&place, job).await?;
             Err(CliFailure::NotFound(format!("job {job} has no stored and no planned run")))
         }
-        [only] => Ok(Target::Run(only.clone())),
+        [only] => Ok((place, Target::Run(only.clone()))),
         several => Err(CliFailure::Invalid(format!(
             "{job}@ matches {}; wanted a complete id",
             listed(several)
@@ -125,9 +130,9 @@ pub(crate) async fn no_such_job(store: &Store, name: &JobName) -> CliFailure {
              the job again if you need it"
         ));
     }
-    let names = match store.list_jobs(0, NAMES_COMPARED).await {
+    let names = match names_like(store).await {
         Ok(names) => names,
-        Err(error) => return error.into(),
+        Err(failure) => return failure,
     };
     if names.is_empty() {
         return CliFailure::NotFound(format!(
@@ -144,6 +149,13 @@ pub(crate) async fn no_such_job(store: &Store, name: &JobName) -> CliFailure {
         "no job {name} in namespace {namespace}; similar names: {}",
         near.join(", ")
     ))
+}
+
+/// Returns the names of jobs in all places that answer, among which a name may be meant.
+async fn names_like(store: &Store) -> Result<Vec<JobName>, CliFailure> {
+    let places = MergedPlaces::of(store).await?;
+    let read = |store: Store| async move { store.list_jobs(0, NAMES_COMPARED).await };
+    Ok(places.each(read).await?.concat())
 }
 
 /// Returns the time at which a node last noticed that Redis had lost this job; `None` if no node

@@ -4,12 +4,13 @@ use super::list_flags::ListArgs;
 use super::listed_jobs::{Pager, Wanted};
 use crate::cli::failure::CliFailure;
 use crate::cli::local_zone::local_zone;
+use crate::cli::merged_places::MergedPlaces;
 use crate::cli::render::{
     Cell, Colour, Console, Detail, JobView, JsonArray, Relative, RunView, Table, shown_in, span,
 };
 use schedd_schedule::time::unix_millis::UnixMillis;
 use schedd_schedule::time::zone::Zone;
-use schedd_store::{RunRecord, Store};
+use schedd_store::RunRecord;
 
 /// The result of printing a list.
 pub(super) struct Printed {
@@ -21,16 +22,16 @@ pub(super) struct Printed {
 
 /// Prints the selected jobs, but at most `most` jobs.
 pub(super) async fn print(
-    store: &Store,
+    places: &MergedPlaces,
     args: &ListArgs,
     wanted: &Wanted,
     most: usize,
     console: &mut Console,
 ) -> Result<Printed, CliFailure> {
-    let now = store.now().await?;
+    let now = places.home().now().await?;
     let mut printed = Printed { now, code: 0 };
     let mut sheet = Sheet::new(Relative { now }, args.wide);
-    let mut pager = Pager::new(store, args, wanted, most).await?;
+    let mut pager = Pager::new(places, args, wanted, most).await?;
     while let Some(page) = pager.next(console, &mut printed.code).await? {
         sheet.page(&page, console);
         if console.is_closed() {

@@ -5,17 +5,20 @@ use std::collections::BTreeSet;
 use super::list_flags::{ListArgs, ListSource};
 use crate::cli::failure::CliFailure;
 use crate::cli::jobs::instance_names::has_instances;
-use crate::cli::render::{Console, JobState, JobView, running_jobs, view_jobs};
+use crate::cli::merged_places::MergedPlaces;
+use crate::cli::render::{Console, JobState, JobView, running_jobs, view_placed_jobs};
 use schedd_core::domain::name::name_pattern::NamePattern;
 use schedd_core::domain::name::tag_filter::TagFilter;
-use schedd_schedule::names::{JobName, QueueName};
-use schedd_store::{JobIndex, JobRecord, SourceKind, Store};
+use schedd_schedule::names::{JobName, QueueName, RunId};
+use schedd_store::{IndexCursor, JobIndex, JobRecord, SourceKind, Store};
 
 /// The number of jobs read in one call.
 const PAGE: usize = 500;
 /// The number of jobs read in one call if no more are wanted. The jobs of a page are sorted, so a
 /// page is not smaller.
 const SHORT_PAGE: usize = 200;
+/// The maximum number of jobs that are skipped in one call.
+const SKIPPED: usize = 10_000;
 
 /// The maximum number of dead letters read to find the jobs of `--failed`. A node keeps fewer.
 const DEAD_LETTERS: usize = 20_000;
@@ -95,9 +98,9 @@ pub(crate) fn belongs(index: JobIndex, record: &JobRecord) -> bool {
     }
 }
 
-/// A reader of pages of jobs that applies `--offset` and `--limit`.
+/// A reader of pages of the jobs in all places that applies `--offset` and `--limit`.
 pub(super) struct Pager<'s> {
-    store: &'s Store,
+    places: &'s MergedPlaces,
     wanted: &'s Wanted,
     page: usize,
     /// The jobs with a dead letter, of which `--failed` selects some. `None` without `--failed`, or
@@ -105,7 +108,8 @@ pub(super) struct Pager<'s> {
     with_dead: Option<BTreeSet<JobName>>,
     running: BTreeSet<JobName>,
     index: JobIndex,
-    position: usize,
+    /// The place behind which the next page begins.
+    at: IndexCursor,
     last_index: JobIndex,
     to_skip: usize,
     pub(super) left: usize,
@@ -113,7 +117,7 @@ pub(super) struct Pager<'s> {
 
 impl<'s> Pager<'s> {
     pub(super) async fn new(
-        store: &'s Store,
+        places: &'s MergedPlaces,
         args: &ListArgs,
         wanted: &'s Wanted,
         most: usize,
@@ -121,32 +125,44 @@ impl<'s> Pager<'s> {
         let left = if args.limit == 0 { most } else { args.limit.min(most) };
         let last_index =
             if wanted.includes_finished() { JobIndex::Over } else { JobIndex::Defined };
-        let running = running_jobs(store).await?;
+        let running = |store: Store| async move { running_jobs(&store).await };
+        let running = places.each(running).await?.into_iter().flatten().collect();
         let mut with_dead = None;
         if wanted.failed {
-            let dead = store.list_dead(DEAD_LETTERS).await?;
-            let jobs =
-                || dead.iter().flat_map(|run| [run.job().clone(), run.job().defined()]).collect();
-            with_dead = (dead.len() < DEAD_LETTERS).then(jobs);
+            let dead = |store: Store| async move { store.list_dead(DEAD_LETTERS).await };
+            let dead = places.each(dead).await?;
+            let is_whole = dead.iter().all(|dead| dead.len() < DEAD_LETTERS);
+            let names = |run: &RunId| [run.job().clone(), run.job().defined()];
+            with_dead = is_whole.then(|| dead.iter().flatten().flat_map(names).collect());
         }
         let page = if left <= SHORT_PAGE { SHORT_PAGE } else { PAGE };
-        // Without filters, Redis itself skips the whole pages before the first wanted job.
-        let mut position = if wanted.filters() { 0 } else { args.offset / page * page };
-        if position > 0 && store.list_jobs(position, 1).await?.is_empty() {
-            position = 0;
-        }
-        Ok(Self {
-            store,
+        let mut pager = Self {
+            places,
             wanted,
             page,
             with_dead,
             running,
             index: JobIndex::Defined,
-            position,
+            at: IndexCursor::lowest(),
             last_index,
-            to_skip: args.offset - position,
+            to_skip: args.offset,
             left,
-        })
+        };
+        pager.skip_pages().await?;
+        Ok(pager)
+    }
+
+    /// Skips the whole pages before the first wanted job, without reading their jobs. Skips nothing
+    /// if filters select some of the jobs.
+    async fn skip_pages(&mut self) -> Result<(), CliFailure> {
+        while !self.wanted.filters() && self.to_skip >= self.page {
+            let most = (self.to_skip / self.page * self.page).min(SKIPPED);
+            let skipped = self.places.page_of_jobs(self.index, &self.at, most).await?;
+            let Some((at, _)) = skipped.last().filter(|_| skipped.len() == most) else { break };
+            self.at = at.clone();
+            self.to_skip -= most;
+        }
+        Ok(())
     }
 
     /// Returns the selected jobs of the next page, sorted by their next start, or `None` after the
@@ -157,29 +173,27 @@ impl<'s> Pager<'s> {
         code: &mut u8,
     ) -> Result<Option<Vec<JobView>>, CliFailure> {
         while self.left > 0 {
-            let mut names = match self.index {
-                JobIndex::Defined => self.store.list_jobs(self.position, self.page).await?,
-                JobIndex::Over => self.store.list_finished(self.position, self.page).await?,
-            };
-            self.position += self.page;
-            if names.is_empty() {
+            let entries = self.places.page_of_jobs(self.index, &self.at, self.page).await?;
+            let Some((at, _)) = entries.last() else {
                 if self.index == self.last_index {
                     break;
                 }
-                (self.index, self.position) = (JobIndex::Over, 0);
+                (self.index, self.at) = (JobIndex::Over, IndexCursor::lowest());
                 continue;
-            }
-            names.retain(|name| {
+            };
+            self.at = at.clone();
+            let names = entries.into_iter().filter_map(|(_, (place, name))| Some((place, name?)));
+            let names = names.filter(|(_, name)| {
                 self.wanted.takes_name(name)
                     && self.with_dead.as_ref().is_none_or(|jobs| jobs.contains(name))
             });
-            let mut records = Vec::with_capacity(names.len());
-            for record in self.store.read_jobs(&names).await? {
+            let mut records = Vec::new();
+            for (place, record) in self.places.read_jobs(names.collect()).await? {
                 match record {
                     Ok(record) => {
-                        records.extend(
-                            record.filter(|record| self.wanted.takes_record(self.index, record)),
-                        );
+                        let record =
+                            record.filter(|record| self.wanted.takes_record(self.index, record));
+                        records.extend(record.map(|record| (place, record)));
                     }
                     Err(error) => {
                         console.error(&error.to_string());
@@ -187,7 +201,8 @@ impl<'s> Pager<'s> {
                     }
                 }
             }
-            let mut views = view_jobs(self.store, records, &self.running).await?;
+            let views = view_placed_jobs(self.places, records, &self.running).await?;
+            let mut views: Vec<JobView> = views.into_iter().map(|(_, view)| view).collect();
             views.retain(|view| self.wanted.takes(view));
             // The index orders a retrying job by its schedule, and NEXT shows its retry.
             views.sort_by_key(|view| {

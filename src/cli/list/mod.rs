@@ -10,7 +10,7 @@ mod list_flags;
 mod listed_jobs;
 mod watch;
 
-use super::connect::connect;
+use super::connect::{answering_places, connect};
 use super::failure::CliFailure;
 use super::global::Global;
 use super::render::Console;
@@ -32,5 +32,6 @@ pub(crate) async fn list(
     let wanted = Wanted::of(args)?;
     let store = connect(global, console).await?;
     warn_if_none_runs(&store, console).await;
-    Ok(print(&store, args, &wanted, usize::MAX, console).await?.code)
+    let places = answering_places(&store, console).await?;
+    Ok(print(&places, args, &wanted, usize::MAX, console).await?.code)
 }

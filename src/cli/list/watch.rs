@@ -18,7 +18,7 @@ use signal_hook_tokio::Signals;
 use super::job_sheet::{Printed, print};
 use super::list_flags::ListArgs;
 use super::listed_jobs::Wanted;
-use crate::cli::connect::connect;
+use crate::cli::connect::{answering_places, connect};
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::local_zone::local_zone;
@@ -110,7 +110,7 @@ async fn append(
     console: &mut Console,
 ) -> Result<(), CliFailure> {
     let mut page = console.page();
-    match print(store, args, wanted, usize::MAX, &mut page).await {
+    match print_once(store, args, wanted, usize::MAX, &mut page).await {
         Ok(Printed { now, .. }) => {
             poller.answered();
             if console.is_json() {
@@ -127,6 +127,17 @@ async fn append(
         }
         Err(failure) => poller.report_outage(failure, "the jobs cannot be listed", console),
     }
+}
+
+/// Prints the selected jobs of the places that answer now.
+async fn print_once(
+    store: &Store,
+    args: &ListArgs,
+    wanted: &Wanted,
+    most: usize,
+    page: &mut Console,
+) -> Result<Printed, CliFailure> {
+    print(&answering_places(store, page).await?, args, wanted, most, page).await
 }
 
 /// The alternate screen of the terminal, which shows the table.
@@ -166,7 +177,7 @@ impl Screen {
         warn_if_none_runs(store, &mut page).await;
         let warning = page.take_page();
         let most = lines.saturating_sub(AROUND + warning.lines().count()).max(1);
-        let first = match print(store, args, wanted, most, &mut page).await {
+        let first = match print_once(store, args, wanted, most, &mut page).await {
             Ok(Printed { now, .. }) => {
                 self.table = warning + &page.take_page();
                 let head = format!(

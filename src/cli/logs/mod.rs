@@ -72,7 +72,7 @@ pub(crate) async fn logs(
 ) -> Result<u8, CliFailure> {
     let name = TargetName::parse(&args.target)?;
     let store = connect(global, console).await?;
-    let target = name.find(&store).await?;
+    let (store, target) = name.find(&store).await?;
     if args.follow {
         let escaping = if args.raw { Escaping::Never } else { Escaping::OnTerminals };
         return follow::follow(&store, &target, args.behind, escaping, console).await;

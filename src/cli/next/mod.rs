@@ -239,7 +239,7 @@ async fn of_job(
     name: &JobName,
     console: &mut Console,
 ) -> Result<Found, CliFailure> {
-    let store = connect(global, console).await?;
+    let store = connect(global, console).await?.place_of_job(name).await?;
     let record = find_job(&store, name).await?;
     let now = store.now().await?;
     let extra = extra_run(&store, &record).await?;

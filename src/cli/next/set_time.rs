@@ -25,7 +25,7 @@ pub(super) async fn set(
     console: &mut Console,
 ) -> Result<u8, CliFailure> {
     let name = job_name(job)?;
-    let store = connect(global, console).await?;
+    let store = connect(global, console).await?.place_of_job(&name).await?;
     let definition = definition_of(find_job(&store, &name).await?)?;
     let own = zone.clone().unwrap_or_else(|| definition.timetable.zone().clone());
     let zone = zone.unwrap_or_else(local_zone);

@@ -4,6 +4,8 @@ mod overview;
 mod queue_depths;
 mod tagged_runs;
 
+use std::collections::BTreeSet;
+
 use clap::Subcommand;
 use serde_json::json;
 
@@ -126,7 +128,12 @@ async fn set(
     let read = store.read_queue_settings(std::slice::from_ref(&queue)).await?;
     let read = read.into_iter().next().map(|record| record.settings).unwrap_or_default();
     let change = config::change_queue(&read, &pairs).map_err(joined)?;
-    match store.set_queue(&queue, &change).await? {
+    let places = places_of(&store, &queue).await?;
+    let reply = store.set_queue(&queue, &change).await?;
+    for shard in places.iter().skip(1) {
+        shard.set_queue(&queue, &change).await?;
+    }
+    match reply {
         QueueReply::Unknown => Err(no_such_queue(&store, &queue).await),
         QueueReply::Done | QueueReply::Already => {
             if console.is_json() {
@@ -154,7 +161,7 @@ async fn switch(
         QueueSwitch::Resume => ("resumed", "was not paused"),
     };
     for name in names {
-        let (result, sentence) = match store.switch_queue(&name, to).await? {
+        let (result, sentence) = match switch_queue(&store, &name, to).await? {
             QueueReply::Done => (done, format!("queue {name} {done}")),
             QueueReply::Already => ("already", format!("queue {name} {before}")),
             QueueReply::Unknown => {
@@ -172,6 +179,33 @@ async fn switch(
         console.json(&document);
     }
     Ok(worst)
+}
+
+/// Pauses or resumes a queue, in each place that has runs of the queue.
+pub(crate) async fn switch_queue(
+    home: &Store,
+    queue: &QueueName,
+    to: QueueSwitch,
+) -> Result<QueueReply, CliFailure> {
+    let places = places_of(home, queue).await?;
+    let mut reply = home.switch_queue(queue, to).await?;
+    for shard in places.iter().skip(1) {
+        // A shard without the queue has no runs of it.
+        if shard.switch_queue(queue, to).await? == QueueReply::Done {
+            reply = QueueReply::Done;
+        }
+    }
+    Ok(reply)
+}
+
+/// Returns the places that may have runs of a queue: all for a spread queue, else only the namespace
+/// itself.
+async fn places_of(home: &Store, queue: &QueueName) -> Result<Vec<Store>, CliFailure> {
+    let places = home.with_shards().await?;
+    if places.len() > 1 && home.read_spread(&BTreeSet::from([queue.clone()])).await?.is_empty() {
+        return Ok(vec![home.clone()]);
+    }
+    Ok(places)
 }
 
 fn queue_name(text: &str) -> Result<QueueName, CliFailure> {

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::queue_depths::{queues_and_lanes, together};
+use super::queue_depths::{queues_and_lanes, together, with_shard};
 use super::tagged_runs::TaggedRuns;
-use crate::cli::connect::connect;
+use crate::cli::connect::{answering_places, connect};
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
+use crate::cli::merged_places::MergedPlaces;
 use crate::cli::render::{Cell, Colour, Console, Table, percentile, span, spread_json};
 use crate::cli::state::node_presence::{is_present, serving};
 use schedd_core::domain::name::tag_filter::TagFilter;
@@ -87,6 +88,24 @@ impl QueueOverview {
         Some(reasons.join("; ")).filter(|text| !text.is_empty())
     }
 
+    /// Adds the runs of the queue in a shard. The settings are those of the namespace itself.
+    fn add(&mut self, of_shard: Self, now: UnixMillis) {
+        self.depth = with_shard(self.depth, of_shard.depth);
+        let backlog = &self.record.settings.backlog;
+        let age = self.depth.oldest.map(|at| now.since(at));
+        self.backlog = backlog.backlog(self.depth.ready, age);
+        self.oldest_wanted = self.oldest_wanted.into_iter().chain(of_shard.oldest_wanted).min();
+        for (why, runs) in of_shard.untaken {
+            match self.untaken.iter_mut().find(|(other, _)| *other == why) {
+                Some((_, sum)) => *sum += runs,
+                None => self.untaken.push((why, runs)),
+            }
+        }
+        if self.state == "open" {
+            self.state = of_shard.state;
+        }
+    }
+
     fn limit_words(&self) -> Option<String> {
         let ((node, why), others) = self.at_limit.split_first()?;
         Some(match others {
@@ -98,6 +117,9 @@ impl QueueOverview {
         })
     }
 }
+
+/// The time of Redis, the nodes, and the state of every queue.
+type Standings = (UnixMillis, Vec<NodeRecord>, Vec<QueueOverview>);
 
 /// The state of a queue, with the waiting and run times of its runs.
 struct View {
@@ -119,7 +141,8 @@ pub(crate) async fn queues(
     console: &mut Console,
 ) -> Result<u8, CliFailure> {
     let store = connect(global, console).await?;
-    let (now, views) = Box::pin(view_all(&store, &args.tags)).await?;
+    let places = answering_places(&store, console).await?;
+    let (now, views) = Box::pin(view_all(&places, &args.tags)).await?;
     if console.is_json() {
         console.json(&views.iter().map(|view| view.json(now)).collect::<serde_json::Value>());
         return Ok(0);
@@ -146,14 +169,20 @@ pub(crate) async fn queues(
 }
 
 async fn view_all(
-    store: &Store,
+    places: &MergedPlaces,
     tags: &[TagFilter],
 ) -> Result<(UnixMillis, Vec<View>), CliFailure> {
-    let read_times = async { Ok(store.read_run_times(SAMPLED).await?) };
-    let ((now, mut standings), mut times) = tokio::try_join!(standings(store), read_times)?;
+    let read_times = |store: Store| async move { store.read_run_times(SAMPLED).await };
+    let ((now, mut standings), times) =
+        tokio::try_join!(standings(places), places.each(read_times))?;
+    let mut times = times.concat();
     if !tags.is_empty() {
-        let (_, lanes) = queues_and_lanes(store).await?;
-        let tagged = TaggedRuns::read(store, tags, &lanes, now).await?;
+        let tagged = |store: Store| async move {
+            let (_, lanes) = queues_and_lanes(&store).await?;
+            TaggedRuns::read(&store, tags, &lanes, now).await
+        };
+        let tagged = places.each(tagged).await?.into_iter();
+        let tagged = tagged.reduce(TaggedRuns::with).unwrap_or_default();
         times.retain(|run| tagged.jobs.contains(&run.job));
         standings.retain_mut(|standing| match tagged.depths.get(&standing.name) {
             Some(depth) => {
@@ -173,16 +202,29 @@ async fn view_all(
 
 /// Returns the time of Redis and the state of every queue.
 pub(crate) async fn standings(
-    store: &Store,
+    places: &MergedPlaces,
 ) -> Result<(UnixMillis, Vec<QueueOverview>), CliFailure> {
-    let (now, _, standings) = standings_with_nodes(store).await?;
+    let (now, _, standings) = standings_with_nodes(places).await?;
     Ok((now, standings))
 }
 
-/// Returns the time of Redis, the nodes, and the state of every queue.
-pub(crate) async fn standings_with_nodes(
-    store: &Store,
-) -> Result<(UnixMillis, Vec<NodeRecord>, Vec<QueueOverview>), CliFailure> {
+/// Returns the time of Redis, the nodes, and the state of every queue in all places together. The
+/// time and the nodes are those of the namespace itself.
+pub(crate) async fn standings_with_nodes(places: &MergedPlaces) -> Result<Standings, CliFailure> {
+    let mut all = places.each(|store| async move { standings_of(&store).await }).await?;
+    let (now, nodes, mut queues) = all.remove(0);
+    for other in all.into_iter().flat_map(|(_, _, of_shard)| of_shard) {
+        match queues.iter_mut().find(|queue| queue.name == other.name) {
+            Some(queue) => queue.add(other, now),
+            None => queues.push(other),
+        }
+    }
+    queues.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok((now, nodes, queues))
+}
+
+/// Returns the time of Redis, the nodes, and the state of every queue in one place.
+async fn standings_of(store: &Store) -> Result<Standings, CliFailure> {
     let (names, lanes) = queues_and_lanes(store).await?;
     let (records, (now, nodes)) =
         tokio::try_join!(store.read_queue_settings(&names), store.list_nodes())?;

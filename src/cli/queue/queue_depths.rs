@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cli::failure::CliFailure;
+use crate::cli::merged_places::MergedPlaces;
 use schedd_core::domain::queue::lane::Lane;
 use schedd_schedule::names::QueueName;
 use schedd_schedule::time::unix_millis::UnixMillis;
@@ -42,10 +43,29 @@ pub(super) fn together(one: QueueDepth, other: QueueDepth) -> QueueDepth {
     }
 }
 
-/// Returns the time of Redis and the numbers of runs of every queue, in the order of their names.
+/// Adds up the numbers of runs of a queue in the namespace and in a shard.
+pub(super) fn with_shard(one: QueueDepth, of_shard: QueueDepth) -> QueueDepth {
+    QueueDepth { running: one.running + of_shard.running, ..together(one, of_shard) }
+}
+
+/// Returns the time of Redis and the numbers of runs of every queue in all places together, in the
+/// order of their names.
 pub(crate) async fn queue_depths(
-    store: &Store,
+    places: &MergedPlaces,
 ) -> Result<(UnixMillis, Vec<(QueueName, QueueDepth)>), CliFailure> {
+    let mut all = places.each(|store| async move { depths_of(&store).await }).await?;
+    let (now, mut queues) = all.remove(0);
+    for (queue, depth) in all.into_iter().flat_map(|(_, of_shard)| of_shard) {
+        let sum = queues.entry(queue).or_default();
+        *sum = with_shard(*sum, depth);
+    }
+    Ok((now, queues.into_iter().collect()))
+}
+
+/// Returns the time of Redis and the numbers of runs of every queue in one place.
+async fn depths_of(
+    store: &Store,
+) -> Result<(UnixMillis, BTreeMap<QueueName, QueueDepth>), CliFailure> {
     let (names, lanes) = queues_and_lanes(store).await?;
     let now = store.now().await?;
     let depths = store.read_depths(&lanes, now).await?;
@@ -57,5 +77,5 @@ pub(crate) async fn queue_depths(
             .and_modify(|sum| *sum = together(depth, *sum))
             .or_insert(depth);
     }
-    Ok((now, queues.into_iter().collect()))
+    Ok((now, queues))
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::queue_depths::with_shard;
 use crate::cli::failure::CliFailure;
 use crate::cli::runs::tagged_jobs::has_tags;
 use schedd_core::domain::name::tag_filter::TagFilter;
@@ -17,6 +18,7 @@ const PAGE: usize = 1_000;
 const RUNNING: usize = 1_000_000;
 
 /// The jobs with the wanted tags, and the counts of their runs in each queue.
+#[derive(Default)]
 pub(super) struct TaggedRuns {
     pub(super) jobs: BTreeSet<JobName>,
     /// The counts of each queue that has such a job or run.
@@ -24,6 +26,16 @@ pub(super) struct TaggedRuns {
 }
 
 impl TaggedRuns {
+    /// Returns these jobs and counts together with those of a shard.
+    pub(super) fn with(mut self, of_shard: Self) -> Self {
+        self.jobs.extend(of_shard.jobs);
+        for (queue, depth) in of_shard.depths {
+            let sum = self.depths.entry(queue).or_default();
+            *sum = with_shard(*sum, depth);
+        }
+        self
+    }
+
     /// Reads the jobs that match all filters, and counts their runs in `lanes` at `now`.
     pub(super) async fn read(
         store: &Store,
@@ -31,7 +43,7 @@ impl TaggedRuns {
         lanes: &[Lane],
         now: UnixMillis,
     ) -> Result<Self, CliFailure> {
-        let mut tagged = Self { jobs: BTreeSet::new(), depths: BTreeMap::new() };
+        let mut tagged = Self::default();
         let mut position = 0;
         loop {
             let names = store.list_jobs(position, PAGE).await?;

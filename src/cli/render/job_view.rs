@@ -12,6 +12,7 @@ use super::time_words::{rfc3339, shown};
 
 use crate::cli::failure::CliFailure;
 use crate::cli::jobs::instance_names::has_instances;
+use crate::cli::merged_places::{MergedPlaces, Placed};
 use schedd::engine::Definition;
 use schedd_core::domain::name::tag_filter::TagFilter;
 use schedd_core::domain::queue::lane::Lane;
@@ -93,6 +94,16 @@ pub(crate) async fn view_jobs(
         view.take_over(nodes.into_iter().zip(instances).collect());
     }
     Ok(views)
+}
+
+/// Returns the jobs of several places, as [`view_jobs`] does for one place.
+pub(crate) async fn view_placed_jobs(
+    places: &MergedPlaces,
+    jobs: Vec<Placed<JobRecord>>,
+    running: &BTreeSet<JobName>,
+) -> Result<Vec<Placed<JobView>>, CliFailure> {
+    let view = |store: Store, jobs| async move { view_jobs(&store, jobs, running).await };
+    places.by_place(jobs, view).await
 }
 
 async fn view_records(

@@ -14,6 +14,7 @@ use super::table::{Cell, Table};
 use super::time_words::{Detail, rfc3339, shown_in, span};
 use crate::cli::failure::CliFailure;
 use crate::cli::local_zone::local_zone;
+use crate::cli::merged_places::{MergedPlaces, Placed};
 use crate::cli::runs::short_ids::ShortIds;
 use schedd::engine::Definition;
 use schedd_core::domain::queue::gate::Gate;
@@ -80,6 +81,16 @@ pub(crate) async fn view_runs(
         }
     };
     Ok(runs.into_iter().zip(let_in).map(view).collect())
+}
+
+/// Returns the given runs of several places, as [`view_runs`] does for one place.
+pub(crate) async fn view_placed_runs(
+    places: &MergedPlaces,
+    runs: Vec<Placed<RunRecord>>,
+) -> Result<Vec<RunView>, CliFailure> {
+    let view =
+        |store: Store, runs| async move { view_runs(&store, &mut Zones::default(), runs).await };
+    Ok(places.by_place(runs, view).await?.into_iter().map(|(_, view)| view).collect())
 }
 
 /// Returns the rule because of which a run was skipped as missed. Returns `None` for any other run,

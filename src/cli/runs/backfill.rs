@@ -77,7 +77,7 @@ pub(crate) async fn backfill(
     console: &mut Console,
 ) -> Result<u8, CliFailure> {
     let name = job_name(&args.job)?;
-    let store = connect(global, console).await?;
+    let store = connect(global, console).await?.place_of_job(&name).await?;
     let record = find_job(&store, &name).await?;
     if has_instances(&record) {
         return Err(CliFailure::Invalid(each_node(&store, &name).await?));

@@ -82,7 +82,7 @@ pub(crate) async fn cancel(
     let mut outcomes = Outcomes::on(console);
     for target in targets {
         let done = async {
-            let target = target?;
+            let (store, target) = target?;
             let done = match &target {
                 Target::Run(run) => stop_run(&store, run).await,
                 Target::Job(name) if args.run => stop_running(&store, name).await,

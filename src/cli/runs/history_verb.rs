@@ -10,14 +10,15 @@ use super::open_runs::open_runs;
 use super::run_filter::{RunFilter, RunReader};
 use super::short_ids::ShortIds;
 use super::tagged_jobs::TaggedJobs;
-use crate::cli::connect::connect;
+use crate::cli::connect::{answering_places, connect};
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::jobs::target::{job_name, no_such_job};
-use crate::cli::render::{Console, JsonArray, RunTable, Zones, view_runs};
+use crate::cli::merged_places::{MergedPlaces, Placed, placed};
+use crate::cli::render::{Console, JsonArray, RunTable, view_placed_runs};
 use crate::cli::shell::completion;
 use schedd_schedule::names::{JobName, RunId};
-use schedd_store::{Letters, RunNotices, RunRecord, Store};
+use schedd_store::{IndexCursor, Letters, RunNotices, RunRecord, Store};
 
 const HISTORY_EXAMPLES: &str = "\
 Examples:
@@ -82,35 +83,41 @@ pub(crate) async fn history(
         ended.notices = RunNotices::Without;
     }
     let mut left = if args.limit == 0 { usize::MAX } else { args.limit };
+    let places = answering_places(&store, console).await?;
     let mut sheet = Sheet {
         table: if args.wide { RunTable::wide() } else { RunTable::new() },
         array: JsonArray::default(),
-        zones: Zones::default(),
         ids: ShortIds::default(),
         count: 0,
         shown: HashSet::new(),
     };
 
     let mut open = match &job {
-        Some(job) if looks_at_open => open_runs(&store, job).await?,
+        Some(job) if looks_at_open => {
+            let read = |store: Store| async move { open_runs(&store, job).await };
+            placed(places.each(read).await?)
+        }
         _ => Vec::new(),
     };
-    open.retain(|run| args.which.takes(run.state));
-    TaggedJobs::default().retain(&store, &args.which.tags, &mut open).await?;
+    open.sort_by(|(_, a), (_, b)| {
+        IndexCursor::of_due(&b.run).compare(&IndexCursor::of_due(&a.run))
+    });
+    open.retain(|(_, run)| args.which.takes(run.state));
+    TaggedJobs::default().retain(&places, &args.which.tags, &mut open).await?;
     let position = args.offset.saturating_sub(open.len());
     open.drain(..args.offset.min(open.len()));
     open.truncate(left);
     left -= open.len();
-    sheet.page(&store, open, console).await?;
+    sheet.page(&places, open, console).await?;
 
-    let mut reader = RunReader::new(&store, ended, &args.which, position, left);
+    let mut reader = RunReader::new(&places, ended, &args.which, position, left);
     while !console.is_closed()
         && let Some(runs) = reader.next().await?
     {
-        sheet.page(&store, runs, console).await?;
+        sheet.page(&places, runs, console).await?;
     }
     if let Some(job) = job.as_ref().filter(|_| sheet.count == 0)
-        && is_stranger(&store, job).await?
+        && is_stranger(&places, job).await?
     {
         return Err(no_such_job(&store, job).await);
     }
@@ -122,13 +129,19 @@ pub(crate) async fn history(
     Ok(0)
 }
 
-/// Returns true if Redis has neither the job nor any of its runs.
-pub(crate) async fn is_stranger(store: &Store, job: &JobName) -> Result<bool, CliFailure> {
+/// Returns true if no place has the job or any of its runs.
+pub(crate) async fn is_stranger(places: &MergedPlaces, job: &JobName) -> Result<bool, CliFailure> {
     // A hidden job is created with its first notice, so the job whose notices it delivers is looked
     // up.
     let known = job.notice_subject().map_or_else(|| job.clone(), |(subject, _)| subject);
-    Ok(store.read_job(&known).await?.is_none()
-        && store.read_history(Some(job), 0, 1).await?.entries == 0)
+    let known = &known;
+    let read = |store: Store| async move {
+        Ok::<bool, CliFailure>(
+            store.read_job(known).await?.is_none()
+                && store.read_history(Some(job), 0, 1).await?.entries == 0,
+        )
+    };
+    Ok(places.each(read).await?.into_iter().all(|is_stranger| is_stranger))
 }
 
 /// Returns the message for a search that found no run. The message names the job, and the filters
@@ -145,7 +158,6 @@ fn none_of(args: &HistoryArgs, letters: Letters) -> String {
 struct Sheet {
     table: RunTable,
     array: JsonArray,
-    zones: Zones,
     ids: ShortIds,
     count: usize,
     /// The runs that were already printed. A run that ends during the reading appears again on a
@@ -156,19 +168,19 @@ struct Sheet {
 impl Sheet {
     async fn page(
         &mut self,
-        store: &Store,
-        mut runs: Vec<RunRecord>,
+        places: &MergedPlaces,
+        mut runs: Vec<Placed<RunRecord>>,
         console: &mut Console,
     ) -> Result<(), CliFailure> {
-        runs.retain(|run| self.shown.insert(run.run.clone()));
+        runs.retain(|(_, run)| self.shown.insert(run.run.clone()));
         self.count += runs.len();
-        let views = view_runs(store, &mut self.zones, runs).await?;
+        let views = view_placed_runs(places, runs).await?;
         if console.is_json() {
             for view in &views {
                 self.array.push(console, &Value::Object(view.json()));
             }
         } else {
-            self.ids.read_for(store, views.iter().map(|view| &view.record.run)).await?;
+            self.ids.read_for(places, views.iter().map(|view| &view.record.run)).await?;
             self.table.add(&views, &self.ids, console);
         }
         Ok(())

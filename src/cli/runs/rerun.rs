@@ -53,7 +53,7 @@ pub(crate) async fn rerun(
     let name = RunName::parse(&args.run)?;
     let waiting = args.waiting.prepare()?;
     let store = connect(global, console).await?;
-    let run = name.find(&store).await?;
+    let (store, run) = name.find(&store).await?;
     let old = find_run(&store, &run).await?;
     if !old.state.is_final() {
         let state = old.state.as_str();

@@ -9,16 +9,20 @@ use crate::cli::failure::CliFailure;
 use crate::cli::jobs::instance_names::run_names;
 use crate::cli::jobs::target::job_name;
 use crate::cli::local_zone::local_zone;
+use crate::cli::merged_places::{IndexEntry, MergedPlaces, Placed};
 use crate::cli::render::shown;
 use crate::cli::shell::completion;
 use schedd_core::domain::name::tag_filter::TagFilter;
 use schedd_core::domain::run::run_state::RunState;
+use schedd_schedule::names::RunId;
 use schedd_schedule::time::duration::parse_duration;
 use schedd_schedule::time::unix_millis::UnixMillis;
-use schedd_store::{Ended, Letters, RunNotices, RunRecord, Store};
+use schedd_store::{Ended, IndexCursor, Letters, RunNotices, RunRecord, Store};
 
 /// The number of runs read in one call.
 const PAGE: usize = 500;
+/// The number of runs that are skipped in one call.
+const SKIPPED: usize = 10_000;
 
 /// The states of ended runs, which a shell offers.
 const ENDED: &[&str] = &["cancelled", "failed", "lost", "skipped", "succeeded", "timed_out"];
@@ -134,19 +138,14 @@ fn instant(flag: &str, text: &str, now: UnixMillis) -> Result<UnixMillis, CliFai
     })
 }
 
-/// Returns true if the filters select every run in the index, so that Redis itself can skip the
-/// runs of `--offset`.
-fn takes_all(ended: &Ended, which: &RunFilter) -> bool {
-    which.state.is_empty() && which.tags.is_empty() && ended.notices == RunNotices::With
-}
-
-/// A reader of the runs that the filters select, newest first, page by page.
+/// A reader of the runs that the filters select, in all places: newest first, page by page.
 pub(crate) struct RunReader<'s> {
-    store: &'s Store,
+    places: &'s MergedPlaces,
     ended: Ended,
     which: &'s RunFilter,
     tagged: TaggedJobs,
-    position: usize,
+    /// The place behind which the next page begins. `None` after the last page.
+    at: Option<IndexCursor>,
     to_skip: usize,
     left: usize,
 }
@@ -154,32 +153,38 @@ pub(crate) struct RunReader<'s> {
 impl<'s> RunReader<'s> {
     /// Creates a reader of at most `limit` runs that skips the first `offset` selected runs.
     pub(crate) fn new(
-        store: &'s Store,
+        places: &'s MergedPlaces,
         ended: Ended,
         which: &'s RunFilter,
         offset: usize,
         limit: usize,
     ) -> Self {
-        // If all runs are selected, Redis itself skips the first ones.
-        let (position, to_skip) = if takes_all(&ended, which) { (offset, 0) } else { (0, offset) };
+        let at = Some(IndexCursor::below(ended.until));
         let tagged = TaggedJobs::default();
-        Self { store, ended, which, tagged, position, to_skip, left: limit }
+        Self { places, ended, which, tagged, at, to_skip: offset, left: limit }
     }
 
     /// Returns the next page of runs, or `None` after the last page.
-    pub(crate) async fn next(&mut self) -> Result<Option<Vec<RunRecord>>, CliFailure> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<Placed<RunRecord>>>, CliFailure> {
+        // If all runs are selected, the records of skipped runs are not read.
+        let takes_all = self.takes_all();
+        while takes_all && self.to_skip > 0 && self.left > 0 {
+            let Some(skipped) = self.entries(self.to_skip.min(SKIPPED)).await? else { break };
+            self.to_skip -= skipped.len();
+        }
         if self.left == 0 {
             return Ok(None);
         }
-        let size = if takes_all(&self.ended, self.which) { PAGE.min(self.left) } else { PAGE };
-        let page = self.store.read_ended(&self.ended, self.position, size).await?;
-        if page.entries == 0 {
-            return Ok(None);
-        }
-        self.position += page.entries;
-        let mut runs = page.runs;
-        runs.retain(|run| self.which.takes(run.state));
-        self.tagged.retain(self.store, &self.which.tags, &mut runs).await?;
+        let size = if takes_all { PAGE.min(self.left) } else { PAGE };
+        let Some(entries) = self.entries(size).await? else { return Ok(None) };
+        let hides_notices = self.ended.notices == RunNotices::Without;
+        let ids = entries
+            .into_iter()
+            .filter_map(|(_, (place, id))| Some((place, id?)))
+            .filter(|(_, id)| !hides_notices || !id.job().is_hidden());
+        let mut runs = self.places.read_runs(ids.collect()).await?;
+        runs.retain(|(_, run)| self.which.takes(run.state));
+        self.tagged.retain(self.places, &self.which.tags, &mut runs).await?;
         let skipped = self.to_skip.min(runs.len());
         runs.drain(..skipped);
         self.to_skip -= skipped;
@@ -188,8 +193,23 @@ impl<'s> RunReader<'s> {
         Ok(Some(runs))
     }
 
+    /// Returns the next `most` entries of the index, or `None` at its end.
+    async fn entries(&mut self, most: usize) -> Result<Option<Vec<IndexEntry<RunId>>>, CliFailure> {
+        let Some(at) = self.at.take() else { return Ok(None) };
+        let entries = self.places.page_of_ended(&self.ended, &at, most).await?;
+        self.at = entries.last().filter(|_| entries.len() == most).map(|(at, _)| at.clone());
+        Ok(Some(entries).filter(|entries| !entries.is_empty()))
+    }
+
+    /// Returns true if the filters select every run in the index.
+    fn takes_all(&self) -> bool {
+        self.which.state.is_empty()
+            && self.which.tags.is_empty()
+            && self.ended.notices == RunNotices::With
+    }
+
     /// Returns the runs of all remaining pages.
-    pub(crate) async fn all(mut self) -> Result<Vec<RunRecord>, CliFailure> {
+    pub(crate) async fn all(mut self) -> Result<Vec<Placed<RunRecord>>, CliFailure> {
         let mut all = Vec::new();
         while let Some(runs) = self.next().await? {
             all.extend(runs);

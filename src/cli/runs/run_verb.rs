@@ -111,7 +111,7 @@ pub(crate) async fn run(
 ) -> Result<u8, CliFailure> {
     let name = job_name(&args.job)?;
     let waiting = args.waiting.prepare()?;
-    let store = connect(global, console).await?;
+    let store = connect(global, console).await?.place_of_job(&name).await?;
     refuse_damaged(&store, &name).await?;
     let runs = job_operations::run_by_hand(&store, &name, args.note.as_ref()).await?;
     if runs.is_empty() {

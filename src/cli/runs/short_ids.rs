@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use super::id_part::{FEWEST_LAST, IdPart, WHOLE_SECOND};
 use crate::cli::failure::CliFailure;
+use crate::cli::merged_places::MergedPlaces;
 use schedd_schedule::names::{JobName, RunId};
 use schedd_store::Store;
 
@@ -22,10 +23,11 @@ pub(crate) struct ShortIds {
 }
 
 impl ShortIds {
-    /// Reads the ids of all runs of the jobs of `runs`, except of jobs that were read before.
+    /// Reads the ids of all runs of the jobs of `runs` in all places, except of jobs that were read
+    /// before.
     pub(crate) async fn read_for(
         &mut self,
-        store: &Store,
+        places: &MergedPlaces,
         runs: impl Iterator<Item = &RunId>,
     ) -> Result<(), CliFailure> {
         let mut jobs: Vec<JobName> = runs.map(|run| run.job().clone()).collect();
@@ -33,11 +35,14 @@ impl ShortIds {
         jobs.dedup();
         jobs.retain(|job| !self.runs.contains_key(job));
         jobs.truncate(JOBS.saturating_sub(self.runs.len()));
-        let known = store.list_runs_of(&jobs, RUNS_COMPARED).await?;
-        let with_due = |runs: Vec<RunId>| {
-            runs.into_iter().map(|run| (run.clone(), run.due().as_i64().to_string())).collect()
-        };
-        self.runs.extend(jobs.into_iter().zip(known.into_iter().map(with_due)));
+        let names = jobs.as_slice();
+        let read = |store: Store| async move { store.list_runs_of(names, RUNS_COMPARED).await };
+        for known in places.each(read).await? {
+            for (job, runs) in jobs.iter().zip(known) {
+                let with_due = |run: RunId| (run.clone(), run.due().as_i64().to_string());
+                self.runs.entry(job.clone()).or_default().extend(runs.into_iter().map(with_due));
+            }
+        }
         Ok(())
     }
 

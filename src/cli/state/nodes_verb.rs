@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::node_presence::{is_present, warn_if_none_of};
-use crate::cli::connect::connect;
+use crate::cli::connect::{answering_places, connect};
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::local_zone::local_zone;
@@ -37,6 +37,10 @@ pub(crate) type Differences = BTreeMap<String, BTreeMap<JobName, Vec<String>>>;
 pub(crate) async fn nodes(global: &Global, console: &mut Console) -> Result<u8, CliFailure> {
     let store = connect(global, console).await?;
     let (now, mut nodes) = store.list_nodes().await?;
+    let places = answering_places(&store, console).await?;
+    for shard in places.stores().iter().skip(1) {
+        add_running(&mut nodes, &shard.list_nodes().await?.1);
+    }
     warn_if_none_of(&nodes, now, &store, console);
     nodes.sort_by(|a, b| a.name.cmp(&b.name));
     let differences = differences(&store, &sources(&nodes)).await?;
@@ -67,6 +71,16 @@ pub(crate) async fn nodes(global: &Global, console: &mut Console) -> Result<u8, 
         ));
     }
     Ok(0)
+}
+
+/// Adds the runs that the nodes execute in a shard.
+fn add_running(nodes: &mut [NodeRecord], of_shard: &[NodeRecord]) {
+    for node in nodes {
+        let same = of_shard.iter().find(|other| other.name == node.name);
+        if let (Some(running), Some(more)) = (&mut node.running, same.and_then(|it| it.running)) {
+            *running += more;
+        }
+    }
 }
 
 fn state(node: &NodeRecord, now: UnixMillis) -> &str {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::cli::connect::connect;
+use crate::cli::connect::{answering_places, connect};
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::local_zone::local_zone;
@@ -16,8 +16,10 @@ Example:
 /// Prints the counts of the namespace. Returns the exit code.
 pub(crate) async fn stats(global: &Global, console: &mut Console) -> Result<u8, CliFailure> {
     let store = connect(global, console).await?;
-    let stats = store.read_stats().await?;
-    let failed_notices = store.list_failed_notices().await?.iter().map(|notice| notice.count).sum();
+    let places = answering_places(&store, console).await?;
+    let stats = places.read_stats().await?;
+    let notices = places.each(|store| async move { store.list_failed_notices().await }).await?;
+    let failed_notices = notices.iter().flatten().map(|notice| notice.count).sum();
     let total = |word: &str| stats.totals.get(word).copied().unwrap_or(0);
     let numbers = [
         ("jobs", stats.jobs, "jobs defined"),

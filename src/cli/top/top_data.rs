@@ -10,18 +10,20 @@ use crate::cli::failure::CliFailure;
 use crate::cli::jobs::show::show_target;
 use crate::cli::jobs::target::Target;
 use crate::cli::local_zone::local_zone;
+use crate::cli::merged_places::{MergedPlaces, Placed};
 use crate::cli::queue::{QueueOverview, standings};
 use crate::cli::render::{
     Colour, Console, Detail, JobView, Relative, RunView, facts_in_words, one_line, safe_text,
-    shown, shown_in, span, view_jobs,
+    shown, shown_in, span, view_placed_jobs,
 };
+use crate::cli::runs::run_filter::{RunFilter, RunReader};
 use crate::cli::state::node_presence::is_present;
 use schedd_core::domain::queue::gate::Gate;
 use schedd_schedule::names::{JobName, RunId};
 use schedd_schedule::time::unix_millis::UnixMillis;
 use schedd_schedule::time::zone::Zone;
 use schedd_store::{
-    Ended, ExpiredLease, JobRecord, NodeRecord, RunNotices, RunRecord, Stats, Store,
+    Ended, ExpiredLease, IndexCursor, JobIndex, NodeRecord, RunNotices, RunRecord, Stats, Store,
 };
 
 /// The maximum number of rows read for each list.
@@ -38,16 +40,17 @@ pub(super) async fn read(
     asked: &TopRequest,
     page: &mut Console,
 ) -> Result<TopData, CliFailure> {
-    let stats = store.read_stats().await?;
+    let places = MergedPlaces::of(store).await?;
+    let stats = places.read_stats().await?;
     let (now, nodes) = store.list_nodes().await?;
-    let leases: Vec<ExpiredLease> = store.list_leases(PAGE).await?.into_iter().flatten().collect();
-    let busy: BTreeSet<JobName> = leases.iter().map(|lease| lease.run.job().clone()).collect();
-    let queues = standings(store).await?.1;
+    let leases = places.list_leases(PAGE).await?;
+    let busy: BTreeSet<JobName> = leases.iter().map(|(_, lease)| lease.run.job().clone()).collect();
+    let queues = standings(&places).await?.1;
     let (when, zone) = (Relative { now }, local_zone());
-    let ended = recent(store, when).await?;
+    let ended = recent(&places, when).await?;
     let lists = [
-        TopList { rows: due(store, asked, &busy, when, &zone).await?, total: stats.jobs },
-        TopList { rows: running(store, leases, when).await?, total: stats.running },
+        TopList { rows: due(&places, asked, &busy, when, &zone).await?, total: stats.jobs },
+        TopList { rows: running(&places, leases, when).await?, total: stats.running },
         TopList {
             total: if ended.len() < PAGE { ended.len() as u64 } else { stats.history },
             rows: ended,
@@ -75,22 +78,22 @@ async fn read_detail(
     subject: &TopSubject,
     console: &mut Console,
 ) -> Result<Vec<String>, CliFailure> {
-    let target = match subject {
-        TopSubject::Job(name) => Target::Job(name.clone()),
-        TopSubject::Run(run) => Target::Run(run.clone()),
+    let (store, target) = match subject {
+        TopSubject::Job(name) => (store.place_of_job(name).await?, Target::Job(name.clone())),
+        TopSubject::Run(run) => (store.place_of_run(run).await?, Target::Run(run.clone())),
         TopSubject::Queue(name) => {
-            let (now, queues) = standings(store).await?;
+            let (now, queues) = standings(&MergedPlaces::of(store).await?).await?;
             return Ok(queues
                 .iter()
                 .find(|queue| queue.name == *name)
                 .map_or_else(Vec::new, |queue| queue_lines(queue, now)));
         }
     };
-    Box::pin(show_target(store, &target, console)).await?;
+    Box::pin(show_target(&store, &target, console)).await?;
     let mut lines: Vec<String> = console.take_page().lines().map(one_line).collect();
     if let TopSubject::Run(run) = subject {
         lines.push(String::new());
-        lines.extend(output_of(store, run).await?);
+        lines.extend(output_of(&store, run).await?);
     }
     Ok(lines)
 }
@@ -151,25 +154,31 @@ fn head(stats: &Stats, nodes: &[NodeRecord], queues: &[QueueOverview], now: Unix
 }
 
 async fn due(
-    store: &Store,
+    places: &MergedPlaces,
     asked: &TopRequest,
     busy: &BTreeSet<JobName>,
     when: Relative,
     zone: &Zone,
 ) -> Result<Vec<Row>, CliFailure> {
-    let mut names = store.list_jobs(0, PAGE).await?;
-    let more: Vec<JobName> =
-        asked.kept.iter().filter(|name| !names.contains(name)).take(PAGE).cloned().collect();
+    let entries = places.page_of_jobs(JobIndex::Defined, &IndexCursor::lowest(), PAGE).await?;
+    let mut names: Vec<Placed<JobName>> =
+        entries.into_iter().filter_map(|(_, (place, name))| Some((place, name?))).collect();
+    let is_more = |kept: &&JobName| !names.iter().any(|(_, name)| name == *kept);
+    let more = asked.kept.iter().filter(is_more).take(PAGE);
+    // The place of a job that is not among the first is not known here.
+    let of_job = |name: &JobName| {
+        let name = name.clone();
+        (0..places.stores().len()).map(move |place| (place, name.clone()))
+    };
+    let more: Vec<Placed<JobName>> = more.flat_map(of_job).collect();
     names.extend(more);
-    let records = store
-        .read_jobs(&names)
-        .await?
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter(JobRecord::is_live)
+    let records = places.read_jobs(names).await?.into_iter();
+    let records = records
+        .filter_map(|(place, record)| Some((place, record.ok().flatten()?)))
+        .filter(|(_, record)| record.is_live())
         .collect();
-    let mut jobs = view_jobs(store, records, busy).await?;
+    let views = view_placed_jobs(places, records, busy).await?;
+    let mut jobs: Vec<JobView> = views.into_iter().map(|(_, view)| view).collect();
     // The index of Redis orders a retrying job by its schedule, so the list is sorted here.
     jobs.sort_by_key(|job| job.next_start().map_or((true, None), |(at, _)| (false, Some(at))));
     let row = |job: JobView| {
@@ -192,14 +201,15 @@ async fn due(
 }
 
 async fn running(
-    store: &Store,
-    leases: Vec<ExpiredLease>,
+    places: &MergedPlaces,
+    leases: Vec<Placed<ExpiredLease>>,
     when: Relative,
 ) -> Result<Vec<Row>, CliFailure> {
-    let ids: Vec<RunId> = leases.into_iter().map(|lease| lease.run).collect();
-    let mut records: Vec<RunRecord> =
-        store.read_runs(&ids).await?.into_iter().flatten().flatten().collect();
+    let ids = leases.into_iter().map(|(place, lease)| (place, lease.run)).collect();
+    let read = places.read_runs(ids).await?;
+    let mut records: Vec<RunRecord> = read.into_iter().map(|(_, record)| record).collect();
     records.sort_by_key(|run| run.started_at);
+    records.truncate(PAGE);
     let row = |record: RunRecord| {
         let known_places: Vec<String> = record.places.iter().map(Gate::words).collect();
         let cells = [
@@ -215,7 +225,7 @@ async fn running(
     Ok(records.into_iter().map(row).collect())
 }
 
-async fn recent(store: &Store, when: Relative) -> Result<Vec<Row>, CliFailure> {
+async fn recent(places: &MergedPlaces, when: Relative) -> Result<Vec<Row>, CliFailure> {
     let row = |record: RunRecord| {
         let run = record.run.clone();
         let colour = match Colour::from(record.state) {
@@ -238,17 +248,14 @@ async fn recent(store: &Store, when: Relative) -> Result<Vec<Row>, CliFailure> {
         Row { subject: TopSubject::Run(run), run: None, cells: safe(cells), colour }
     };
     let ended = Ended { notices: RunNotices::Without, ..Ended::history() };
-    let (mut records, mut at) = (Vec::new(), 0);
+    let which = RunFilter::default();
+    let mut reader = RunReader::new(places, ended, &which, 0, PAGE);
+    let mut rows = Vec::new();
     for _ in 0..PAGES {
-        let page = store.read_ended(&ended, at, PAGE).await?;
-        at += page.entries;
-        records.extend(page.runs);
-        if page.entries < PAGE || records.len() >= PAGE {
-            break;
-        }
+        let Some(runs) = reader.next().await? else { break };
+        rows.extend(runs.into_iter().map(|(_, record)| row(record)));
     }
-    records.truncate(PAGE);
-    Ok(records.into_iter().map(row).collect())
+    Ok(rows)
 }
 
 fn queue_row(queue: &QueueOverview, now: UnixMillis) -> Row {

@@ -1,6 +1,6 @@
 //! The watch for changes of the namespace: while nothing has changed, no page is read again.
 //!
-//! A look at Redis is one round trip of five quick commands. The watch looks only while pages are
+//! A look at Redis is one round trip of five quick commands, to each shard of the namespace too. The watch looks only while pages are
 //! asked for, and not more often than its caller wants. Pauses and other entries of audit logs come by a
 //! subscription, which costs nothing and ends when no page has been asked for in [`UNUSED`].
 
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::{Stream, StreamExt as _};
 
-use crate::cli::embedded::CliFailure;
+use crate::cli::embedded::{CliFailure, MergedPlaces};
 use schedd_schedule::time::unix_millis::UnixMillis;
 use schedd_store::{Store, ViewMark};
 
@@ -31,7 +31,8 @@ pub(super) struct ChangeWatch {
 struct LastLook {
     at: Instant,
     now: UnixMillis,
-    mark: ViewMark,
+    /// The marks of the namespace and of its shards.
+    marks: Vec<ViewMark>,
 }
 
 /// The state of the namespace at a look.
@@ -87,10 +88,11 @@ impl ChangeWatch {
         if let Some(last) = last.as_ref().filter(|last| last.at.elapsed() < age) {
             return Ok(self.seen(last.now.saturating_add(last.at.elapsed())));
         }
+        let places = MergedPlaces::of(store).await?;
         if !self.follower.is_subscribed.load(Ordering::SeqCst) {
             // Entries before the subscription were missed.
             self.follower.count();
-            if let Ok(entries) = store.job_changes().await {
+            if let Ok(entries) = places.job_changes().await {
                 self.follower.is_subscribed.store(true, Ordering::SeqCst);
                 tokio::spawn(self.follower.clone().follow(entries));
             }
@@ -100,11 +102,13 @@ impl ChangeWatch {
             None => store.now().await?,
         };
         let at = Instant::now();
-        let (now, mark) = store.read_view_mark(about).await?;
-        if last.as_ref().is_none_or(|last| last.mark != mark) {
+        let read = |store: Store| async move { store.read_view_mark(about).await };
+        let (times, marks): (Vec<_>, Vec<_>) = places.each(read).await?.into_iter().unzip();
+        let now = times.first().copied().unwrap_or(about);
+        if last.as_ref().is_none_or(|last| last.marks != marks) {
             self.follower.count();
         }
-        *last = Some(LastLook { at, now, mark });
+        *last = Some(LastLook { at, now, marks });
         Ok(self.seen(now))
     }
 

@@ -34,6 +34,23 @@ pub struct SpanCounts {
     pub due: u64,
 }
 
+impl NamespaceCounts {
+    /// Returns the sums of these counts and those of another place with the same spans.
+    #[must_use]
+    pub fn with(mut self, other: Self) -> Self {
+        self.jobs += other.jobs;
+        self.running += other.running;
+        self.dead += other.dead;
+        self.history += other.history;
+        for (span, other) in self.spans.iter_mut().zip(other.spans) {
+            span.ended += other.ended;
+            span.dead += other.dead;
+            span.due += other.due;
+        }
+        self
+    }
+}
+
 impl Store {
     /// Counts the namespace, and each span between two times of `edges` that follow each other. The
     /// first time belongs to the span.

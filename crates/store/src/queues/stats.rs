@@ -55,6 +55,37 @@ pub struct Stats {
     pub check_round_at: Option<UnixMillis>,
 }
 
+impl Stats {
+    /// Returns the sums of these counts and those of a shard. The nodes are those of the namespace,
+    /// and the memory is that of its Redis. A check is as old as the oldest check of a place.
+    #[must_use]
+    pub fn with_shard(mut self, shard: Self) -> Self {
+        let sums = [
+            (&mut self.jobs, shard.jobs),
+            (&mut self.scheduled, shard.scheduled),
+            (&mut self.running, shard.running),
+            (&mut self.waiting, shard.waiting),
+            (&mut self.notices, shard.notices),
+            (&mut self.history, shard.history),
+            (&mut self.dead, shard.dead),
+            (&mut self.output_bytes, shard.output_bytes),
+            (&mut self.ledger_ranges, shard.ledger_ranges),
+            (&mut self.finished, shard.finished),
+            (&mut self.quarantined, shard.quarantined),
+            (&mut self.findings, shard.findings),
+        ];
+        for (sum, count) in sums {
+            *sum += count;
+        }
+        for (word, count) in shard.totals {
+            *self.totals.entry(word).or_default() += count;
+        }
+        self.checked_at = self.checked_at.min(shard.checked_at);
+        self.check_round_at = self.check_round_at.min(shard.check_round_at);
+        self
+    }
+}
+
 impl Store {
     /// Reads the counts and sizes of the namespace.
     pub async fn read_stats(&self) -> Result<Stats, StoreError> {

@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
 use crate::cli::failure::CliFailure;
+use crate::cli::merged_places::{IndexEntry, MergedPlaces, Placed};
 use schedd::engine::Definition;
 use schedd_core::domain::name::name_pattern::NamePattern;
 use schedd_core::domain::name::tag_filter::TagFilter;
@@ -93,20 +94,22 @@ pub(crate) async fn read_coming(
     filter: &StartFilter,
     span: StartSpan,
 ) -> Result<ComingStarts, CliFailure> {
-    let start = IndexCursor::lowest();
-    let entries = store.page_of_jobs(JobIndex::Defined, &start, span.most_jobs).await?;
+    let (places, start) = (MergedPlaces::of(store).await?, IndexCursor::lowest());
+    let entries = places.page_of_jobs(JobIndex::Defined, &start, span.most_jobs).await?;
     let cut_at = cut_of(&entries, span.most_jobs).filter(|at| *at < span.to);
     let listed =
         if cut_at.is_some() { store.list_listed_by_nodes().await? } else { BTreeSet::new() };
     let has_files = listed.len() <= MOST_OF_FILES;
-    let mut names: BTreeSet<JobName> = entries.into_iter().filter_map(|(_, name)| name).collect();
+    let entries = entries.into_iter().filter_map(|(_, (place, name))| Some((place, name?)));
+    let mut names: BTreeSet<Placed<JobName>> = entries.collect();
     if has_files {
-        names.extend(listed);
+        // The jobs of files are in the namespace itself.
+        names.extend(listed.into_iter().map(|name| (0, name)));
     }
-    let names: Vec<JobName> = names.into_iter().filter(|name| filter.takes_name(name)).collect();
-    let records = store.read_jobs(&names).await?;
+    let names = names.into_iter().filter(|(_, name)| filter.takes_name(name)).collect();
+    let records = places.read_jobs(names).await?;
     let mut records: Vec<JobRecord> =
-        records.into_iter().filter_map(|record| record.ok().flatten()).collect();
+        records.into_iter().filter_map(|(_, record)| record.ok().flatten()).collect();
     let planned = |record: &JobRecord| record.pending.as_ref().map(RunId::due);
     // A job that was edited meanwhile may start behind the time up to which all jobs were read.
     records.retain(|record| {
@@ -122,10 +125,7 @@ pub(crate) async fn read_coming(
 }
 
 /// Returns the time at which a page of the index of jobs ends, if more jobs follow it.
-pub(super) fn cut_of(
-    entries: &[(IndexCursor, Option<JobName>)],
-    most: usize,
-) -> Option<UnixMillis> {
+pub(super) fn cut_of(entries: &[IndexEntry<JobName>], most: usize) -> Option<UnixMillis> {
     let (last, _) = entries.last().filter(|_| entries.len() == most)?;
     #[expect(clippy::cast_possible_truncation, reason = "a time in ms, or an infinity")]
     UnixMillis::new(last.score as i64).filter(|_| last.score.is_finite())

@@ -8,11 +8,12 @@ use super::coming_starts::{ComingStarts, StartFilter, StartSpan, cut_of, starts_
 use crate::cli::embedded::run_page::run_documents;
 use crate::cli::failure::CliFailure;
 use crate::cli::list::belongs;
+use crate::cli::merged_places::{MergedPlaces, Placed};
 use crate::cli::queue::{QueueOverview, standings_with_nodes};
-use crate::cli::render::{JobView, view_jobs};
+use crate::cli::render::{JobView, view_placed_jobs};
 use crate::cli::state::data_loss_verb::{gone_words, word};
 use crate::cli::state::node_presence::is_present;
-use schedd_schedule::names::{JobName, RunId};
+use schedd_schedule::names::JobName;
 use schedd_schedule::time::unix_millis::UnixMillis;
 use schedd_store::{
     CheckNote, Ended, IndexCursor, JobIndex, JobRecord, LossRecord, NamespaceCounts, NodeRecord,
@@ -73,20 +74,17 @@ pub(crate) async fn read_namespace(
     edges: &[UnixMillis],
 ) -> Result<NamespaceView, CliFailure> {
     let until = edges.last().copied().unwrap_or(now);
-    let read_counts = async {
-        let read = tokio::try_join!(
-            store.count_namespace(edges),
-            store.read_check_note(),
-            store.read_losses()
-        );
-        Ok(read?)
-    };
-    let (jobs, running, (_, nodes, queues), (counts, check, losses)) = tokio::try_join!(
-        read_jobs(store, now, until),
-        read_running(store),
-        standings_with_nodes(store),
-        read_counts,
+    let places = &MergedPlaces::of(store).await?;
+    let read_losses = async { Ok(store.read_losses().await?) };
+    let (jobs, running, (_, nodes, queues), counts, checks, losses) = tokio::try_join!(
+        read_jobs(places, now, until),
+        read_running(places),
+        standings_with_nodes(places),
+        places.each(|store| async move { store.count_namespace(edges).await }),
+        places.each(|store| async move { store.read_check_note().await }),
+        read_losses,
     )?;
+    let counts = counts.into_iter().reduce(NamespaceCounts::with).unwrap_or_default();
     let (present, others): (Vec<_>, Vec<_>) =
         nodes.into_iter().partition(|node| is_present(node, now));
     let present_nodes = present.len();
@@ -101,7 +99,7 @@ pub(crate) async fn read_namespace(
         gone_nodes: others.into_iter().filter(|node| node.state != "stopped").collect(),
         refusing_nodes: present.into_iter().filter(|node| node.config_error.is_some()).collect(),
         present_nodes,
-        check,
+        check: worst_check(checks),
         last_loss: losses.first().map(|loss: &LossRecord| LastLoss {
             at: loss.at,
             what: word(loss.loss.kind),
@@ -110,15 +108,22 @@ pub(crate) async fn read_namespace(
     })
 }
 
-async fn read_running(store: &Store) -> Result<Vec<Value>, CliFailure> {
-    let leases = store.list_leases(RUNNING).await?.into_iter().flatten();
-    let ids: Vec<RunId> =
-        leases.map(|lease| lease.run).filter(|run| !run.job().is_hidden()).collect();
-    let records = store.read_runs(&ids).await?;
-    let mut runs: Vec<_> = records.into_iter().filter_map(|record| record.ok().flatten()).collect();
-    runs.retain(|run| !run.state.is_final());
-    runs.sort_by_key(|run| run.started_at);
-    run_documents(store, runs).await
+/// Returns the note with the most findings, with the findings of all notes.
+fn worst_check(checks: Vec<Option<CheckNote>>) -> Option<CheckNote> {
+    let findings = checks.iter().flatten().map(|check| check.findings).sum();
+    let worst = checks.into_iter().flatten().max_by_key(|check| check.findings)?;
+    Some(CheckNote { findings, ..worst })
+}
+
+async fn read_running(places: &MergedPlaces) -> Result<Vec<Value>, CliFailure> {
+    let mut leases = places.list_leases(RUNNING).await?;
+    leases.retain(|(_, lease)| !lease.run.job().is_hidden());
+    let ids = leases.into_iter().map(|(place, lease)| (place, lease.run));
+    let mut runs = places.read_runs(ids.collect()).await?;
+    runs.retain(|(_, run)| !run.state.is_final());
+    runs.sort_by_key(|(_, run)| run.started_at);
+    runs.truncate(RUNNING);
+    run_documents(places, runs).await
 }
 
 /// The jobs that start next, and those that fail.
@@ -129,43 +134,50 @@ struct ReadJobs {
 }
 
 async fn read_jobs(
-    store: &Store,
+    places: &MergedPlaces,
     now: UnixMillis,
     until: UnixMillis,
 ) -> Result<ReadJobs, CliFailure> {
     let (start, newest, of_dead) = (IndexCursor::lowest(), IndexCursor::below(None), Ended::dead());
     let (entries, dead) = tokio::try_join!(
-        store.page_of_jobs(JobIndex::Defined, &start, JOBS),
-        store.page_of_ended(&of_dead, &newest, DEAD)
+        places.page_of_jobs(JobIndex::Defined, &start, JOBS),
+        places.page_of_ended(&of_dead, &newest, DEAD)
     )?;
     let cut_at = cut_of(&entries, JOBS);
-    let planned: Vec<JobName> =
-        entries.into_iter().filter_map(|(_, name)| name).filter(|name| !name.is_hidden()).collect();
+    let entries = entries.into_iter().filter_map(|(_, (place, name))| Some((place, name?)));
+    let planned: Vec<Placed<JobName>> = entries.filter(|(_, name)| !name.is_hidden()).collect();
     // An instance of a job on each node is listed as its job.
-    let first = distinct(planned.iter().map(JobName::defined), SEARCHED);
-    let dead = dead.iter().filter_map(|(_, run)| run.as_ref()).map(RunId::job);
-    let dead = distinct(dead.filter(|job| !job.is_hidden()).map(JobName::defined), MOST_FAILING);
+    let first = distinct(planned.iter().map(|(place, name)| (*place, name.defined())), SEARCHED);
+    let dead = dead.iter().filter_map(|(_, (place, run))| Some((*place, run.as_ref()?.job())));
+    let dead = dead.filter(|(_, job)| !job.is_hidden()).map(|(place, job)| (place, job.defined()));
+    let dead = distinct(dead, MOST_FAILING);
     let listed = distinct(first.iter().chain(&dead).cloned(), usize::MAX);
     let all = distinct(listed.iter().chain(&planned).cloned(), usize::MAX);
-    let records = store.read_jobs(&all).await?;
-    let records: Vec<JobRecord> = records
+    let records = places.read_jobs(all).await?;
+    let records: Vec<Placed<JobRecord>> = records
         .into_iter()
-        .filter_map(|record| record.ok().flatten())
-        .filter(|record| belongs(JobIndex::Defined, record))
+        .filter_map(|(place, record)| Some((place, record.ok().flatten()?)))
+        .filter(|(_, record)| belongs(JobIndex::Defined, record))
         .collect();
-    let is_listed: HashSet<&JobName> = listed.iter().collect();
-    let shown = records.iter().filter(|record| is_listed.contains(&record.name)).cloned();
-    let views = view_jobs(store, shown.collect(), &BTreeSet::new()).await?;
-    let is_planned: HashSet<&JobName> = planned.iter().collect();
-    let planned = records.iter().filter(|record| is_planned.contains(&record.name)).cloned();
+    let is_listed: HashSet<&Placed<JobName>> = listed.iter().collect();
+    let shown =
+        records.iter().filter(|(place, job)| is_listed.contains(&(*place, job.name.clone())));
+    let views = view_placed_jobs(places, shown.cloned().collect(), &BTreeSet::new()).await?;
+    let is_planned: HashSet<&Placed<JobName>> = planned.iter().collect();
+    let planned = records
+        .into_iter()
+        .filter_map(|(place, job)| is_planned.contains(&(place, job.name.clone())).then_some(job));
     let span = StartSpan { from: now, to: until, most_jobs: JOBS, most_starts: STARTS };
     let mut coming = starts_of(planned.collect(), &StartFilter::default(), span).await;
     coming.cut_before(cut_at.filter(|at| *at < until));
-    let failing = views.iter().filter(|view| view.has_failed()).map(JobView::json).collect();
-    let is_first: HashSet<&JobName> = first.iter().collect();
+    let failing =
+        views.iter().filter(|(_, view)| view.has_failed()).map(|(_, view)| view.json()).collect();
+    let is_first: HashSet<&Placed<JobName>> = first.iter().collect();
     let mut next: Vec<&JobView> = views
         .iter()
-        .filter(|view| is_first.contains(&view.record.name) && view.next_start().is_some())
+        .filter(|(place, view)| is_first.contains(&(*place, view.record.name.clone())))
+        .map(|(_, view)| view)
+        .filter(|view| view.next_start().is_some())
         .collect();
     next.sort_by_key(|view| view.next_start().map(|(at, _)| at));
     let next = next.into_iter().take(NEXT).map(JobView::json).collect();
@@ -173,7 +185,7 @@ async fn read_jobs(
 }
 
 /// Returns the first `most` names that differ from each other.
-fn distinct(names: impl Iterator<Item = JobName>, most: usize) -> Vec<JobName> {
+fn distinct(names: impl Iterator<Item = Placed<JobName>>, most: usize) -> Vec<Placed<JobName>> {
     let mut seen = HashSet::new();
     names.filter(|name| seen.insert(name.clone())).take(most).collect()
 }

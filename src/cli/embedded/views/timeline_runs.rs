@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use super::coming_starts::StartFilter;
 use crate::cli::failure::CliFailure;
+use crate::cli::merged_places::MergedPlaces;
 use crate::cli::runs::tagged_jobs::TaggedJobs;
 use schedd_core::domain::run::run_state::RunState;
 use schedd_schedule::names::RunId;
 use schedd_schedule::time::unix_millis::UnixMillis;
-use schedd_store::{Ended, IndexCursor, JobRecord, RunNotices, RunRecord, Store};
+use schedd_store::{Ended, IndexCursor, JobRecord, RunNotices, Store};
 
 /// The maximum number of running runs in a view.
 const MOST_RUNNING: usize = 200;
@@ -43,28 +44,24 @@ pub(crate) async fn read_past_runs(
 ) -> Result<TimelineRuns, CliFailure> {
     let ended = Ended { since: Some(from), notices: RunNotices::Without, ..Ended::history() };
     let newest = IndexCursor::below(Some(to));
+    let places = MergedPlaces::of(store).await?;
     let (entries, leases) = tokio::try_join!(
-        store.page_of_ended(&ended, &newest, most),
-        store.list_leases(MOST_RUNNING)
+        places.page_of_ended(&ended, &newest, most),
+        places.list_leases(MOST_RUNNING)
     )?;
     #[expect(clippy::cast_possible_truncation, reason = "a time in ms, or an infinity")]
     let cut_at = entries
         .last()
         .filter(|_| entries.len() == most)
         .and_then(|(last, _)| UnixMillis::new(last.score as i64));
-    let running = leases.into_iter().flatten().map(|lease| lease.run);
-    let ids: Vec<RunId> = running
-        .chain(entries.into_iter().filter_map(|(_, id)| id))
-        .filter(|id| filter.takes_name(id.job()))
-        .collect();
-    let records = store.read_runs(&ids).await?;
-    let mut records: Vec<RunRecord> = records
-        .into_iter()
-        .filter_map(|record| record.ok().flatten())
-        .filter(|run| filter.takes_queue(run.lane.queue()))
-        .collect();
-    TaggedJobs::default().retain(store, &filter.tags, &mut records).await?;
-    let runs = records.into_iter().filter_map(|record| {
+    let running = leases.into_iter().map(|(place, lease)| (place, lease.run));
+    let ids = running
+        .chain(entries.into_iter().filter_map(|(_, (place, id))| Some((place, id?))))
+        .filter(|(_, id)| filter.takes_name(id.job()));
+    let mut records = places.read_runs(ids.collect()).await?;
+    records.retain(|(_, run)| filter.takes_queue(run.lane.queue()));
+    TaggedJobs::default().retain(&places, &filter.tags, &mut records).await?;
+    let runs = records.into_iter().filter_map(|(_, record)| {
         let to = record.finished_at;
         let from = record.started_at.or(to)?;
         Some(TimelineRun { run: record.run, state: record.state, from, to })
