@@ -13,9 +13,10 @@ mod node_sections;
 mod notice_section;
 mod quarantine_entries;
 mod report;
+mod shard_section;
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::connect::{meant, unusable};
 use super::failure::CliFailure;
@@ -167,6 +168,11 @@ pub(crate) async fn doctor(
         "notices",
         notice_section::notices(&store, now).await.or_else(node_sections::wrong_type_check)?,
     );
+    let shards = shard_section::shards(&store, args.fix).await?;
+    let shards_json: Vec<Value> = shards.iter().map(check_json).collect();
+    if !shards.is_empty() {
+        report.add("shards", shards);
+    }
     report.add("host", host_section::host(&store, &nodes, now).await);
     let code = u8::from(report.has_failed() || !exam.findings.is_empty() || exam.partial.is_some());
     if console.is_json() {
@@ -176,6 +182,7 @@ pub(crate) async fn doctor(
         document["findings"] =
             exam.findings.iter().map(consistency_section::finding_json).collect();
         document["mended"] = mended.iter().map(consistency_section::mended_json).collect();
+        document["shards"] = shards_json.into();
         document["quarantine"] = json!({
             "count": count,
             "dropped": dropped,
@@ -206,6 +213,7 @@ fn unfit(address: &str, why: &str, console: &mut Console) -> u8 {
             "consistency": [],
             "notices": [],
             "host": [],
+            "shards": [],
             "findings": [],
             "mended": [],
             "quarantine": null,

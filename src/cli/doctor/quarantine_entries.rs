@@ -144,7 +144,7 @@ pub(super) async fn restore(
 /// Moves the definition of a job, or the record of a run, to quarantine if it cannot be read.
 /// Returns the exit code.
 pub(super) async fn set_aside(
-    store: &Store,
+    home: &Store,
     target: &str,
     console: &mut Console,
 ) -> Result<u8, CliFailure> {
@@ -153,6 +153,10 @@ pub(super) async fn set_aside(
     };
     let gone = |what: String| CliFailure::NotFound(format!("{what} does not exist"));
     let target = Target::parse(target)?;
+    let store = match &target {
+        Target::Job(name) => home.place_of_job(name).await?,
+        Target::Run(run) => home.place_of_run(run).await?,
+    };
     let (rest, what, why, job) = match &target {
         Target::Job(name) => {
             let what = format!("the definition of job {name}");

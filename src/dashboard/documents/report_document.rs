@@ -14,6 +14,7 @@ pub(in crate::dashboard) struct ReportDocument {
     consistency: Vec<CheckDocument>,
     notices: Vec<CheckDocument>,
     host: Vec<CheckDocument>,
+    shards: Vec<CheckDocument>,
     pub(in crate::dashboard) findings: Vec<FindingDocument>,
 }
 
@@ -50,6 +51,7 @@ impl ReportDocument {
             ("Files", &self.sources),
             ("Consistency", &self.consistency),
             ("Notifications", &self.notices),
+            ("Shards", &self.shards),
             ("This host", &self.host),
         ];
         sections.into_iter().filter(|(_, checks)| !checks.is_empty()).collect()
