@@ -14,3 +14,5 @@ mod servers;
 mod shards;
 pub(crate) mod tcp_server;
 mod watched;
+
+pub(crate) use shards::await_shards;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{add, claim, claim_now, report, shown};
 use crate::api::{ApiScene, DEFINING};
 use crate::support::redis::TestRedis;
-use crate::support::wait::{LONG, until};
+use crate::topology::await_shards;
 use crate::topology::place::Place;
 use crate::topology::tcp_server::TcpServer;
 
@@ -19,17 +19,10 @@ fn shard_of(run: &Value) -> String {
     run["token"].as_str().unwrap().split('-').next().unwrap().to_owned()
 }
 
-fn until_served(scene: &ApiScene, shards: usize) {
-    until("the node serves all shards", LONG, || {
-        let served = scene.daemon.log().matches("This node serves the shard.").count();
-        (served == shards).then_some(())
-    });
-}
-
 #[test]
 fn a_worker_gets_the_runs_of_all_shards_and_never_more_than_it_asks_for() {
     let scene = ApiScene::start(DEFINING, SPREAD);
-    until_served(&scene, 3);
+    await_shards(&scene.daemon, 3);
     let names: BTreeSet<String> = (0..12).map(|number| format!("mail{number}")).collect();
     for name in &names {
         add(&scene, json!({"name": name}));
@@ -64,7 +57,7 @@ fn a_heartbeat_for_a_run_of_a_lost_shard_is_to_be_repeated_and_that_of_others_co
         shard.address()
     );
     let scene = ApiScene::start_at(TestRedis::start(), &url, DEFINING, &file);
-    until_served(&scene, 1);
+    await_shards(&scene.daemon, 1);
     add(&scene, json!({"name": "spread"}));
     add(&scene, json!({"name": "at-home", "group": "g"}));
     let mut runs = Vec::new();

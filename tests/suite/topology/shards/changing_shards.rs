@@ -1,9 +1,9 @@
 //! Shards that are added to a running namespace, and files that name other shards.
 
+use super::await_shards;
 use super::shard_scene::{SPREAD, ShardScene, live_jobs, names};
 use crate::support::daemon::Schedd;
 use crate::support::redis::TestRedis;
-use crate::support::wait::{LONG, until};
 
 #[test]
 fn new_shards_are_served_without_a_restart_and_jobs_of_the_old_map_still_run() {
@@ -12,16 +12,11 @@ fn new_shards_are_served_without_a_restart_and_jobs_of_the_old_map_still_run() {
         |shards: u32| format!("[redis]\nurl = {:?}\nshards = {shards}\n{SPREAD}", redis.url());
     let scene = ShardScene::new(&file(3));
     let node = Schedd::with_private_redis().jobs(&file(3)).start();
-    let serves = |count: usize| {
-        until(&format!("the node serves {count} shards"), LONG, || {
-            (node.log().matches("This node serves the shard.").count() == count).then_some(())
-        });
-    };
-    serves(3);
+    await_shards(&node, 3);
     let before = names("before", 30);
     scene.add(&before, "15s", &[]).good();
     std::fs::write(node.jobs_file(), file(5)).unwrap();
-    serves(5);
+    await_shards(&node, 5);
     let after = names("after", 30);
     scene.add(&after, "1s", &[]).good();
     let mut connection = redis.connection();

@@ -2,6 +2,7 @@
 
 use rustix::process::Signal;
 
+use super::await_shards;
 use super::shard_scene::{SPREAD, ShardScene, names};
 use crate::support::daemon::Schedd;
 use crate::support::wait::{LONG, until};
@@ -20,9 +21,7 @@ fn a_lost_shard_stops_only_its_own_jobs_and_loses_none() {
     );
     let scene = ShardScene::new(&file);
     let node = Schedd::with_private_redis().jobs(&file).start();
-    until("the node serves both shards", LONG, || {
-        (node.log().matches("This node serves the shard.").count() == 2).then_some(())
-    });
+    await_shards(&node, 2);
     let jobs = names("job", 24);
     scene.add(&jobs, "4s", &[]).good();
     let jobs_of = |server: &TcpServer, shard: u32| -> Vec<String> {

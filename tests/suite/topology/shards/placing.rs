@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use super::await_shards;
 use super::shard_scene::{SPREAD, ShardScene, live_jobs, names};
 use crate::support::daemon::Schedd;
 use crate::support::redis::TestRedis;
-use crate::support::wait::{LONG, until};
 use crate::topology::cluster_nodes::Cluster;
 
 fn file_of(redis: &TestRedis) -> String {
@@ -21,9 +21,7 @@ fn one_shots_of_a_spread_queue_run_once_each_on_all_shards_and_others_stay_at_ho
     let file = file_of(&redis);
     let scene = ShardScene::new(&file);
     let node = Schedd::with_private_redis().jobs(&file).start();
-    until("the node serves all shards", LONG, || {
-        (node.log().matches("This node serves the shard.").count() == 4).then_some(())
-    });
+    await_shards(&node, 4);
     let spread = names("spread", 40);
     scene.add(&spread, "3s", &[]).good();
     scene.add(&names("grouped", 2), "1h", &[("group", "g")]).good();

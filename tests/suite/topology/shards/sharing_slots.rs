@@ -2,6 +2,7 @@
 
 use schedd_core::domain::queue::shard_map::ShardMap;
 
+use super::await_shards;
 use super::shard_scene::{SPREAD, ShardScene};
 use crate::support::daemon::Schedd;
 use crate::support::redis::TestRedis;
@@ -19,9 +20,7 @@ fn two_shards_with_a_backlog_come_to_equal_parts_of_the_slots_and_never_exceed_t
         format!("[redis]\nurl = {:?}\nshards = 2\n{SPREAD}concurrency = {SLOTS}\n", redis.url());
     let scene = ShardScene::new(&file);
     let node = Schedd::with_private_redis().jobs(&file).start();
-    until("the node serves both shards", LONG, || {
-        (node.log().matches("This node serves the shard.").count() == 2).then_some(())
-    });
+    await_shards(&node, 2);
     let jobs_of = |shard: u32| -> Vec<String> {
         let map = ShardMap::Count(2);
         let names = (0..).map(|number| format!("job{number}"));
