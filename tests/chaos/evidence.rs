@@ -145,6 +145,8 @@ pub(crate) struct Recorded {
     pub(crate) reason: String,
     /// The last due time of a skipped range, and the number of its occurrences.
     pub(crate) skipped_range: Option<(Micros, u64)>,
+    /// The shard that has its record; `None` for the namespace itself.
+    pub(crate) shard: Option<u32>,
 }
 
 /// The nodes or workers that a fault hits.
@@ -279,6 +281,8 @@ pub(crate) struct Evidence {
     pub(crate) nodes: Vec<String>,
     /// The nodes with the label that some jobs require.
     pub(crate) labelled: Vec<String>,
+    /// The number of shards of the namespace.
+    pub(crate) shards: u32,
     /// The small node, if there is one.
     pub(crate) small: Option<String>,
     /// The number of ends that workers reported and that were refused as stale.

@@ -76,6 +76,10 @@ struct Args {
     #[arg(long, value_name = "N", conflicts_with_all = ["soak", "redis_clock", "jobs"],
         value_parser = clap::value_parser!(u64).range(2..=500))]
     chain: Option<u64>,
+    /// Give the namespace this number of shards, on which one-shots are placed
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true,
+        conflicts_with_all = ["mutants", "mutant", "redis_clock"])]
+    shards: u32,
     /// Keep the directory with all records
     #[arg(long)]
     verbose: bool,
@@ -150,6 +154,7 @@ fn main() -> ExitCode {
         faults,
         jobs,
         chain: args.chain.map_or(world::chain::SHORT, |length| usize::try_from(length).unwrap()),
+        shards: args.shards,
         keep: args.verbose,
         mode: if args.soak { proof::trial::Mode::Soak } else { proof::trial::Mode::Chaos },
     };

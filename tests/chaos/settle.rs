@@ -47,7 +47,7 @@ pub(crate) fn stop_chain(
     // A run waits in none of the places of live runs between the end of its parent and its planting.
     stage.wait(CHAINED, || {
         keys::chain_ends(&mut connection) == 0
-            && keys::live(&mut connection).is_empty()
+            && keys::live(&mut connection, None).is_empty()
             && keys::chain_ends(&mut connection) == 0
     })?;
     Ok(Some((begun, known)))
@@ -79,37 +79,75 @@ pub(crate) fn stop_recurring(
 /// Waits until no run is due, leased, open or waiting. Returns what is left after `limit`.
 pub(crate) fn await_owed(stage: &Stage, limit: Duration) -> Result<Vec<String>, Interrupted> {
     let mut connection = stage.redis().connection();
-    stage.wait(limit, || keys::live(&mut connection).is_empty())?;
-    let live = keys::live(&mut connection)
-        .into_iter()
-        .map(|key| format!("when all was over Redis still held {key}"));
-    let stray = keys::stray(&mut connection)
-        .into_iter()
-        .map(|key| format!("nothing names the key {key} any more"));
-    Ok(live.chain(stray).collect())
+    stage.wait(limit, || {
+        stage.places().all(|place| keys::live(&mut connection, place).is_empty())
+    })?;
+    let mut left = Vec::new();
+    for place in stage.places() {
+        let namespace = keys::namespace(place);
+        left.extend(
+            keys::live(&mut connection, place)
+                .into_iter()
+                .map(|key| format!("when all was over Redis still held {key} of {namespace}")),
+        );
+        left.extend(
+            keys::stray(&mut connection, place)
+                .into_iter()
+                .map(|key| format!("nothing names the key {key} of {namespace} any more")),
+        );
+    }
+    Ok(left)
 }
 
-/// Returns all runs, as `schedctl history` shows them now; also writes them to `history.json`.
+/// Returns the inconsistent data that `schedctl doctor` finds in any place.
+pub(crate) fn findings_of_doctor(stage: &Stage) -> Vec<String> {
+    let mut found = Vec::new();
+    for namespace in stage.places().map(keys::namespace) {
+        let words = ["--namespace", &namespace, "doctor", "--json"];
+        let output = schedctl(stage, &words).output().unwrap();
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        match report["findings"].as_array() {
+            Some(all) => {
+                found.extend(all.iter().map(|one| format!("doctor of {namespace}: {one}")))
+            }
+            None => found.push(format!("doctor of {namespace} told nothing")),
+        }
+    }
+    found
+}
+
+/// Returns the runs of all places, as `schedctl history` shows them now. Also writes those of each
+/// place to a file.
 pub(crate) fn read_history(stage: &Stage) -> Result<Vec<Recorded>, String> {
-    let output = schedctl(stage, &["history", "--json", "--limit", "0"]).output().unwrap();
-    fs::write(stage.dir().join("history.json"), &output.stdout).unwrap();
+    let of_places = stage.places().map(|place| read_place(stage, place));
+    Ok(of_places.collect::<Result<Vec<_>, String>>()?.concat())
+}
+
+fn read_place(stage: &Stage, place: Option<u32>) -> Result<Vec<Recorded>, String> {
+    let namespace = keys::namespace(place);
+    let words = ["--namespace", &namespace, "history", "--json", "--limit", "0"];
+    let output = schedctl(stage, &words).output().unwrap();
+    fs::write(stage.dir().join(format!("history.{namespace}.json")), &output.stdout).unwrap();
     let runs: Value = serde_json::from_slice(&output.stdout)
         .map_err(|error| format!("history is no JSON: {error}"))?;
     let read = |run: &Value| {
-        recorded(run).ok_or_else(|| format!("a run of history cannot be read: {run}"))
+        recorded(run, place).ok_or_else(|| format!("a run of history cannot be read: {run}"))
     };
     runs.as_array().ok_or("history is no array")?.iter().map(read).collect()
 }
 
-/// Adds to each run of `history` the time from which it waited.
-pub(crate) fn read_waits(stage: &Stage, history: &mut [Recorded]) {
+/// Leaves each run of `history` only at the places that have its record, because a namespace may show
+/// the runs of its shards. Adds the time from which each run waited.
+pub(crate) fn read_records(stage: &Stage, history: &mut Vec<Recorded>) {
     let mut connection = stage.redis().connection();
+    history.retain(|recorded| keys::has_run(&mut connection, recorded.shard, &recorded.run.id));
     for recorded in history {
-        [recorded.waited_from, recorded.let_in] = keys::waits_of(&mut connection, &recorded.run.id);
+        [recorded.waited_from, recorded.let_in] =
+            keys::waits_of(&mut connection, recorded.shard, &recorded.run.id);
     }
 }
 
-fn recorded(run: &Value) -> Option<Recorded> {
+fn recorded(run: &Value, shard: Option<u32>) -> Option<Recorded> {
     let text = |field: &str| run[field].as_str();
     let count = |field: &str| run[field].as_u64();
     let instant =
@@ -130,6 +168,7 @@ fn recorded(run: &Value) -> Option<Recorded> {
         let_in: None,
         reason: text("reason").unwrap_or_default().to_owned(),
         skipped_range: last.zip(count("skipped_count")),
+        shard,
     })
 }
 

@@ -21,6 +21,7 @@ use crate::support::daemon::Schedd;
 use crate::support::redis::TestRedis;
 use crate::worker::{Worker, api_socket};
 use crate::world::grounds::{Footing, Grounds};
+use crate::world::jobs::with_shards;
 
 /// The error after Ctrl-C: whoever waits gives up.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub(crate) struct Stage {
     redis_url: String,
     nodes: Vec<Node>,
     workers: Vec<Worker>,
+    /// The number of shards of the namespace.
+    shards: u32,
     deaths: Mutex<Vec<Death>>,
     jobs_text: Mutex<JobsText>,
     interrupted: Arc<AtomicBool>,
@@ -42,6 +45,7 @@ pub(crate) struct Stage {
 /// The content of `jobs.toml` on every node.
 #[derive(Default)]
 struct JobsText {
+    shards: u32,
     main: String,
     /// The sections after the main text, by the name of a job.
     sections: BTreeMap<String, String>,
@@ -79,7 +83,8 @@ impl Stage {
         mutant: Option<&str>,
         interrupted: Arc<AtomicBool>,
     ) -> Self {
-        let Grounds { dir, nodes: footings, workers, apps, lease, .. } = grounds;
+        let Grounds { dir, nodes: footings, workers, apps, shards, lease, .. } = grounds;
+        let jobs_text = JobsText { shards, main: jobs.to_owned(), sections: BTreeMap::new() };
         let dir = &*dir;
         fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).unwrap();
         fs::write(dir.join("job.bash"), include_str!("job.bash")).unwrap();
@@ -95,8 +100,9 @@ impl Stage {
         .unwrap();
         let redis = TestRedis::with_clock(0);
         let redis_url = redis.url();
+        let jobs = jobs_text.whole();
         let start = |(at, footing)| {
-            Node::start(&format!("n{}", at + 1), dir, &redis_url, jobs, mutant, footing)
+            Node::start(&format!("n{}", at + 1), dir, &redis_url, &jobs, mutant, footing)
         };
         let nodes: Vec<Node> = footings.into_iter().enumerate().map(start).collect();
         let names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
@@ -109,8 +115,9 @@ impl Stage {
             redis_url,
             nodes,
             workers,
+            shards,
             deaths: Mutex::default(),
-            jobs_text: Mutex::new(JobsText { main: jobs.to_owned(), sections: BTreeMap::new() }),
+            jobs_text: Mutex::new(jobs_text),
             interrupted,
             is_over: AtomicBool::new(false),
         }
@@ -126,6 +133,11 @@ impl Stage {
 
     pub(crate) fn workers(&self) -> &[Worker] {
         &self.workers
+    }
+
+    /// Returns the places of jobs: the namespace itself as `None`, and its shards.
+    pub(crate) fn places(&self) -> impl Iterator<Item = Option<u32>> {
+        std::iter::once(None).chain((0..self.shards).map(Some))
     }
 
     pub(crate) fn redis(&self) -> MutexGuard<'_, TestRedis> {
@@ -279,7 +291,8 @@ impl Stage {
 
 impl JobsText {
     fn whole(&self) -> String {
-        self.sections.values().fold(self.main.clone(), |text, section| text + section)
+        let text = self.sections.values().fold(self.main.clone(), |text, section| text + section);
+        with_shards(&text, self.shards)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The checks of the queue `crowd`: never more runs at once than slots, and the runs due first
 //! start first.
+//! The slots are those of a node, for all shards together. The order is that of each shard alone.
 
 use super::view::View;
 use super::{Finding, Verdict};
@@ -43,6 +44,7 @@ pub(super) fn crowd(view: &View<'_>, findings: &mut Vec<Finding>) {
         }
         let overtaking = firsts[..at]
             .iter()
+            .filter(|other| view.shard_of(other) == view.shard_of(attempt))
             .find(|other| other.run.due > attempt.run.due && other.began + START < attempt.began);
         if let Some(other) = overtaking
             && !view.is_disturbed(attempt.run.due, attempt.began)

@@ -102,7 +102,8 @@ impl Verdict {
             Self::Stale => "fences rise with attempts, and nothing is accepted under an old one",
             Self::Wrong => {
                 "an attempt executes the definition its job has at the claim; a run owed when its job is removed never begins, and \
-                 one that has begun goes on only with the same definition"
+                 one that has begun goes on only with the same definition; a job is at one place: on a shard if it is due once in a \
+                 spread queue, else in the namespace itself"
             }
             Self::Phantom => "what is recorded as done was done",
             Self::Silent => "what was done is recorded",
@@ -268,6 +269,7 @@ fn judge(view: &View<'_>, findings: &mut Vec<Finding>) {
     repeats::stale(view, findings);
     repeats::unsteady(view, findings);
     wrong::wrong(view, findings);
+    wrong::misplaced(view, findings);
     drift::drift(view, findings);
     catch_up::rounds(view, findings);
     crowd::crowd(view, findings);

@@ -51,6 +51,11 @@ impl<'a> View<'a> {
         self.attempts.get(run).map_or(&[], Vec::as_slice)
     }
 
+    /// Returns the shard that has the record of an attempt's run; `None` for the namespace itself.
+    pub(super) fn shard_of(&self, attempt: &Attempt) -> Option<u32> {
+        self.recorded.get(&*attempt.run.id)?.shard
+    }
+
     /// Returns the attempts that share this thing, in the order they began.
     pub(super) fn sharers(&self, thing: Thing) -> Vec<&'a Attempt> {
         self.shared.get(&thing).cloned().unwrap_or_default()

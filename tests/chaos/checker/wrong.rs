@@ -6,6 +6,10 @@
 //! A run that has begun may go on after the removal, until a job with another definition has the
 //! name.
 //! While an addition or a removal is being acknowledged, either job may have the name.
+//!
+//! WRONG is also a job at another place than its own, or jobs of one unique key at two places.
+
+use std::collections::BTreeMap;
 
 use super::shared::claimed_since;
 use super::view::View;
@@ -74,6 +78,34 @@ fn judge(view: &View<'_>, of_name: &[Generation], attempt: &Attempt) -> Result<(
         Ok(())
     } else {
         Err("it had begun with another definition than the job has that was added later")
+    }
+}
+
+/// WRONG: a run is recorded at another place than that of its job.
+pub(super) fn misplaced(view: &View<'_>, findings: &mut Vec<Finding>) {
+    let shards = view.evidence.shards;
+    let mut places: BTreeMap<&str, Option<u32>> = BTreeMap::new();
+    for recorded in &view.evidence.history {
+        let Some(job) = view.evidence.jobs.get(&recorded.run.job) else { continue };
+        let place = recorded.shard;
+        let first = *places.entry(job.sharing.unique.unwrap_or(&job.name)).or_insert(place);
+        if place.is_some() != (shards > 0 && job.is_spread()) || place != first {
+            let shown = |place: Option<u32>| {
+                place.map_or("the namespace".to_owned(), |shard| format!("shard {shard}"))
+            };
+            let what = format!(
+                "{} is in {}, another run of its job or key in {}",
+                recorded.run.id,
+                shown(place),
+                shown(first)
+            );
+            findings.push(Finding::new(
+                Verdict::Wrong,
+                recorded.run.due,
+                what,
+                view.attempts_of(&recorded.run.id),
+            ));
+        }
     }
 }
 

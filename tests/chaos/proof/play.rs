@@ -95,7 +95,7 @@ impl Scene {
                 let mut ended_badly = settle::stop_workers(&stage)?;
                 leftovers.extend(settle::leftovers(&stage, &usage)?);
                 let mut history = settle::read_history(&stage).map_err(Failure::Test)?;
-                settle::read_waits(&stage, &mut history);
+                settle::read_records(&stage, &mut history);
                 let (crashes, left) = settle::stop_nodes(&stage)?;
                 leftovers.extend(left);
                 ended_badly.extend(crashes);
@@ -130,6 +130,7 @@ impl Scene {
             host_lags,
             nodes: stage.nodes().iter().map(|node| node.name.clone()).collect(),
             labelled: Vec::new(),
+            shards: 0,
             small: stage.nodes().last().filter(|_| self.has_small).map(|node| node.name.clone()),
             late_reports: stage.workers().iter().map(Worker::refused).sum(),
             stopped_handlers: stage.workers().iter().map(Worker::stopped).sum(),

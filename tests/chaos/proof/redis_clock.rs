@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use super::trial::{Ended, Failure, await_jobs};
 use crate::evidence::{Attempt, Micros, Reach, RunName, SECOND, now, span};
-use crate::stage::{Interrupted, Stage, schedctl};
+use crate::stage::{Interrupted, Stage};
 use crate::world::adding;
 use crate::world::grounds::Grounds;
 use crate::world::http_store::HttpStore;
@@ -154,7 +154,7 @@ fn play(
         }
         stage.pause(Duration::from_secs(8))?;
         let to = now();
-        let mut leftovers = findings_of_doctor(&stage);
+        let mut leftovers = settle::findings_of_doctor(&stage);
         settle::stop_recurring(&stage, LEASE)?;
         leftovers.extend(settle::await_owed(&stage, settle::OWED)?);
         let (crashes, more) = settle::stop_nodes(&stage)?;
@@ -243,15 +243,6 @@ fn add_once(stage: &Stage, number: usize) -> Vec<String> {
             "retry": {"limit": 5, "delay": "2s", "backoff": "fixed", "jitter": false}})
     };
     adding::add_lines(stage, &(0..5).map(line).collect::<Vec<Value>>())
-}
-
-fn findings_of_doctor(stage: &Stage) -> Vec<String> {
-    let output = schedctl(stage, &["doctor", "--json"]).output().unwrap();
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    let Some(findings) = report["findings"].as_array() else {
-        return vec!["doctor told nothing".to_owned()];
-    };
-    findings.iter().map(|finding| format!("doctor: {finding}")).collect()
 }
 
 /// Returns a finding for each broken promise.

@@ -1,10 +1,10 @@
 //! The output: the fault log, the counts, each finding, the table of verdicts and the last line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::checker;
 use crate::checker::{Finding, Verdict};
-use crate::evidence::{Evidence, Excuse, Micros, Reach, span};
+use crate::evidence::{Evidence, Excuse, Micros, Reach, Recorded, span};
 use crate::faults::needs::NOT_MADE;
 use crate::worker::Crew;
 
@@ -84,6 +84,10 @@ pub(crate) fn print(evidence: &Evidence, findings: &[Finding], begun: Micros) {
         evidence.late_reports,
         evidence.stopped_handlers
     );
+    if evidence.shards > 0 {
+        let at_home = evidence.history.iter().filter(|run| run.shard.is_none()).count();
+        println!("runs in the namespace itself {at_home}, on each shard {:?}", of_shards(evidence));
+    }
     let mut rows: BTreeMap<&str, usize> = BTreeMap::new();
     for fault in &evidence.faults {
         *rows.entry(&fault.row).or_default() += 1;
@@ -138,6 +142,17 @@ pub(crate) fn print(evidence: &Evidence, findings: &[Finding], begun: Micros) {
             findings.iter().filter(|finding| finding.verdict == verdict).count()
         );
     }
+}
+
+/// Returns the number of runs of each shard that were attempted.
+pub(crate) fn of_shards(evidence: &Evidence) -> Vec<usize> {
+    let begun: BTreeSet<&str> =
+        evidence.attempts.iter().map(|attempt| attempt.run.id.as_str()).collect();
+    let of_shard = |shard| {
+        let is_there = |run: &&Recorded| run.shard == Some(shard) && begun.contains(&*run.run.id);
+        evidence.history.iter().filter(is_there).count()
+    };
+    (0..evidence.shards).map(of_shard).collect()
 }
 
 /// Returns the verdicts that were raised, each with its count, in one line.

@@ -46,6 +46,8 @@ pub(crate) struct Trial {
     pub(crate) jobs: Vec<String>,
     /// The number of jobs in the chain.
     pub(crate) chain: usize,
+    /// The number of shards of the namespace.
+    pub(crate) shards: u32,
     pub(crate) keep: bool,
     pub(crate) mode: Mode,
 }
@@ -91,16 +93,22 @@ impl Trial {
         let (seed, runs, attempts, faults) =
             (self.seed, evidence.history.len(), evidence.attempts.len(), evidence.faults.len());
         let took = (now() - begun) / SECOND;
+        let of_shards = report::of_shards(&evidence);
+        if let Some(unused) = of_shards.iter().position(|runs| *runs == 0) {
+            return Err(Failure::Test(format!("shard {unused} had no run")));
+        }
+        let shards = match self.shards {
+            0 => String::new(),
+            count => format!(" shards={count} runs_of_shards={of_shards:?}"),
+        };
+        let summary = format!(
+            "seed={seed}{shards} runs={runs} attempts={attempts} faults={faults} seconds={took}"
+        );
         if findings.is_empty() {
-            println!(
-                "\nchaos: PASS seed={seed} runs={runs} attempts={attempts} faults={faults} seconds={took}"
-            );
+            println!("\nchaos: PASS {summary}");
             return Ok(ExitCode::SUCCESS);
         }
-        println!(
-            "\nchaos: FAIL seed={seed} runs={runs} attempts={attempts} faults={faults} seconds={took} {}",
-            report::raised(&findings)
-        );
+        println!("\nchaos: FAIL {summary} {}", report::raised(&findings));
         Ok(ExitCode::FAILURE)
     }
 
@@ -122,7 +130,7 @@ impl Trial {
         let mut grounds = Grounds::plain(dir, store.address(), self.nodes + 1);
         plan.faults.iter().for_each(|(_, fault)| fault.prepare(&mut grounds));
         (grounds.workers, grounds.apps) = (plan.workers, plan.apps);
-        grounds.lease = TIMING.lease;
+        (grounds.lease, grounds.shards) = (TIMING.lease, self.shards);
         let labelled = sharing::label(&mut grounds.nodes[..self.nodes]);
         grounds.nodes.last_mut().map(small::make);
         let stage = Stage::set(grounds, &plan.toml(dir), None, interrupted);
@@ -179,8 +187,9 @@ impl Trial {
             let mut leftovers = settle::await_owed(&stage, settle::OWED)?;
             let mut ended_badly = settle::stop_workers(&stage)?;
             leftovers.extend(settle::leftovers(&stage, &usage)?);
+            leftovers.extend(settle::findings_of_doctor(&stage));
             let mut history = settle::read_history(&stage).map_err(Failure::Test)?;
-            settle::read_waits(&stage, &mut history);
+            settle::read_records(&stage, &mut history);
             drop(ended);
             hub.join().unwrap();
             leftovers.extend(watch.join().unwrap());
@@ -238,6 +247,7 @@ impl Trial {
             small: all.last().cloned(),
             nodes: all,
             labelled,
+            shards: self.shards,
             late_reports: stage.workers().iter().map(Worker::refused).sum(),
             stopped_handlers: stage.workers().iter().map(Worker::stopped).sum(),
             leftovers,
@@ -255,17 +265,23 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Waits until all jobs of the file and their instances are known. Returns the time at which they
-/// were.
+/// Waits until all jobs of the file and their instances are known, and all nodes serve all shards.
+/// Returns the time at which that was so.
 pub(crate) fn await_jobs(stage: &Stage, count: usize) -> Result<Micros, Failure> {
     let mut connection = stage.redis().connection();
-    let are_known = || keys::jobs(&mut connection).len() == count;
+    let are_known = || {
+        let mut is_served = |shard: u32| {
+            let mut nodes = stage.nodes().iter();
+            nodes.all(|node| keys::is_served(&mut connection, Some(shard), &node.name))
+        };
+        stage.places().flatten().all(&mut is_served) && keys::jobs(&mut connection).len() == count
+    };
     if stage.wait(Duration::from_secs(30), are_known)? {
         return Ok(now());
     }
     stage.keep_logs();
     Err(Failure::Test(format!(
-        "the nodes do not know the {count} jobs after 30 s: {}",
+        "the nodes do not know the {count} jobs or not all shards after 30 s: {}",
         stage.nodes()[0].daemon().log()
     )))
 }

@@ -19,6 +19,8 @@ pub(crate) struct Grounds {
     pub(crate) workers: usize,
     /// The number of apps.
     pub(crate) apps: usize,
+    /// The number of shards of the namespace.
+    pub(crate) shards: u32,
     /// The lease of the workers.
     pub(crate) lease: Micros,
 }
@@ -40,7 +42,7 @@ pub(crate) struct Footing {
 impl Grounds {
     pub(crate) fn plain(dir: &Path, store: SocketAddr, nodes: usize) -> Self {
         let nodes = (0..nodes).map(|_| Footing::default()).collect();
-        Self { dir: dir.to_owned(), store, nodes, workers: 0, apps: 0, lease: 0 }
+        Self { dir: dir.to_owned(), store, nodes, workers: 0, apps: 0, shards: 0, lease: 0 }
     }
 }
 

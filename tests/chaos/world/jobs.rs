@@ -20,6 +20,11 @@ pub(crate) const VERSION: &str = "version-";
 /// The slots of the queue `crowd` on each node.
 pub(crate) const CROWD_SLOTS: usize = 4;
 
+/// The queues whose one-shots are placed on shards, if the namespace has any.
+const SPREAD: [&str; 3] = [DEFAULT, "crowd", pulled::QUEUE];
+/// The queue of a job that names none.
+const DEFAULT: &str = "default";
+
 /// The jobs of the queue `aside`, which all nodes serve.
 const ASIDE: [&str; 6] =
     ["long-cron", "replacing", "allowing", "failing", "daemonising", "orphaning"];
@@ -170,6 +175,17 @@ impl Job {
         self.phases.iter().any(|phase| matches!(phase.when, When::Seconds(_) | When::Every { .. }))
     }
 
+    /// Returns true if it is placed on a shard, if the namespace has any.
+    pub(crate) fn is_spread(&self) -> bool {
+        let is_once = self.phases.first().is_some_and(|phase| matches!(phase.when, When::Once(_)));
+        is_once && self.sharing.group.is_none() && SPREAD.contains(&self.queue())
+    }
+
+    /// Returns its queue.
+    fn queue(&self) -> &'static str {
+        if self.is_in_crowd { "crowd" } else { self.sharing.queue.unwrap_or(DEFAULT) }
+    }
+
     /// Returns its program with arguments.
     pub(crate) fn command(&self, dir: &Path) -> Vec<String> {
         let words = self.words();
@@ -298,10 +314,8 @@ impl Job {
         let When::Once(due) = self.phases.first()?.when else { return None };
         let at = jiff::Timestamp::from_microsecond(due).ok()?.to_string();
         let delivery = if self.is_at_most_once { "at-most-once" } else { "at-least-once" };
-        let queue =
-            if self.is_in_crowd { "crowd" } else { self.sharing.queue.unwrap_or("default") };
         let mut line = json!({
-            "name": self.name, "at": at, "queue": queue, "delivery": delivery, "timeout": "60s",
+            "name": self.name, "at": at, "queue": self.queue(), "delivery": delivery, "timeout": "60s",
         });
         let Sharing { unique, priority, requires, .. } = &self.sharing;
         let action = if self.is_pulled {
@@ -341,6 +355,18 @@ pub(crate) fn head(dir: &Path, lease: Micros) -> String {
         pulled::QUEUE,
         sharing::head()
     )
+}
+
+/// Returns the table of [`head`] and jobs for a namespace with this number of shards.
+pub(crate) fn with_shards(text: &str, shards: u32) -> String {
+    if shards == 0 {
+        return text.to_owned();
+    }
+    let whole = format!("[redis]\nshards = {shards}\n[queues.{DEFAULT}]\n{text}");
+    SPREAD.iter().fold(whole, |text, queue| {
+        let section = format!("[queues.{queue}]\n");
+        text.replacen(&section, &format!("{section}spread = true\n"), 1)
+    })
 }
 
 /// Returns the jobs of the file.

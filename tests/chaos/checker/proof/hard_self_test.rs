@@ -340,6 +340,19 @@ fn crowded_queue(expect: Expect<'_>) {
         .filter(|run| run.run.job == "crowd-0")
         .for_each(|run| run.finished = Some(at(13)));
     expect("overtaken in its queue by one due later", &w.evidence, &[Verdict::Late]);
+    w.evidence.shards = 2;
+    // The other run has the slot until just before.
+    let other =
+        w.evidence.attempts.iter_mut().find(|attempt| attempt.run.job == "crowd-1").unwrap();
+    (other.ended, other.last_sign) = (Some((at(12), 0)), at(12));
+    for shard in [0, 1] {
+        for run in w.evidence.history.iter_mut().filter(|run| run.run.job.starts_with("crowd-")) {
+            run.finished = Some(at(13));
+            run.shard = Some(if run.run.job == "crowd-0" { shard } else { 0 });
+        }
+        let wanted: &[Verdict] = if shard == 0 { &[Verdict::Late] } else { &[] };
+        expect("overtaken, from shard 0 or 1, by one of shard 0 due later", &w.evidence, wanted);
+    }
 }
 
 /// A job of each second from 5 s to 45 s, whose nodes are down from 10 s to 28 s.

@@ -480,6 +480,7 @@ impl World {
             host_lags: Vec::new(),
             nodes: ["n1", "n2", "n3"].map(Into::into).into(),
             labelled: vec!["n1".into()],
+            shards: 0,
             small: Some("n4".into()),
             late_reports: 0,
             stopped_handlers: 0,
@@ -521,6 +522,7 @@ impl World {
             let_in: None,
             reason: String::new(),
             skipped_range: None,
+            shard: None,
         });
     }
 

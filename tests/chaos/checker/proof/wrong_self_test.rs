@@ -13,6 +13,34 @@ pub(crate) fn judge(expect: Expect<'_>) {
     gone_on(expect);
     asked_for(expect);
     ended(expect);
+    placed(expect);
+}
+
+fn placed(expect: Expect<'_>) {
+    let mut w = World::calm();
+    w.evidence.shards = 2;
+    expect("a recurring job in the namespace itself", &w.evidence, &[]);
+    let w = w.recorded(20, |run| run.shard = Some(0));
+    expect("a run of it on a shard", &w.evidence, &[Verdict::Wrong]);
+    let once = |shard| {
+        let mut w = World::calm().forget(20).forget(30).forget(40);
+        w.evidence.shards = 2;
+        w.job(|job| job.phases[0].when = When::Once(at(10)))
+            .recorded(10, move |run| run.shard = shard)
+    };
+    expect("due once in a spread queue, on a shard", &once(Some(1)).evidence, &[]);
+    expect("the same in the namespace itself", &once(None).evidence, &[Verdict::Wrong]);
+    let mut w = once(Some(1));
+    w.evidence.shards = 0;
+    expect("on a shard where there is none", &w.evidence, &[Verdict::Wrong]);
+    for shard in [0, 1] {
+        let mut w = once(Some(1)).job(|job| job.sharing.unique = Some("invoice-7"));
+        let mut again = w.evidence.history[0].clone();
+        again.shard = Some(shard);
+        w.evidence.history.push(again);
+        let wanted: &[Verdict] = if shard == 1 { &[] } else { &[Verdict::Wrong] };
+        expect("recorded once more, on shard 0 or 1", &w.evidence, wanted);
+    }
 }
 
 fn begun(expect: Expect<'_>) {
