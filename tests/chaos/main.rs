@@ -140,7 +140,8 @@ fn main() -> ExitCode {
     }
     if let Some(topology) = args.topology {
         let length = Duration::from_secs(args.seconds);
-        let trial = FailoverTrial { topology, seed, length, may_lose: args.may_lose };
+        let Args { may_lose, shards, .. } = args;
+        let trial = FailoverTrial { topology, seed, length, may_lose, shards };
         return topology::trial_of_failovers::run(&trial, &interrupted);
     }
     let Args { faults, mut jobs, .. } = args;

@@ -11,6 +11,7 @@ use super::place::Place;
 use super::tcp_server::TcpServer;
 use super::watched::Watched;
 use crate::support::wait::{LONG, until};
+use crate::world::keys::namespace;
 
 /// The time for which a slot is on its way. It is longer than the lease of the nodes.
 const MOVING: Duration = Duration::from_secs(8);
@@ -32,6 +33,10 @@ pub(super) struct FailingRedis<'n> {
     servers: Servers,
     /// The network that connects the hosts of the servers. `None` if all servers run on this host.
     network: Option<&'n Network>,
+    /// The number of shards of the namespace.
+    shards: u32,
+    /// The shard whose primary suffers; `None` for that of the namespace itself.
+    pub(super) target: Option<u32>,
 }
 
 enum Servers {
@@ -39,7 +44,7 @@ enum Servers {
     Cluster(Cluster),
 }
 
-/// What happens to the primary of the namespace.
+/// What happens to the primary of the namespace, or of a shard.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ServerFault {
     Kill,
@@ -54,20 +59,25 @@ pub(super) enum ServerFault {
 
 impl<'n> FailingRedis<'n> {
     /// Starts the servers on the three hosts of `network`, or on this host.
-    pub(super) fn start(topology: Topology, network: Option<&'n Network>) -> Self {
+    pub(super) fn start(topology: Topology, network: Option<&'n Network>, shards: u32) -> Self {
         let here = Place::here();
         let places = [0, 1, 2].map(|at| network.map_or(&here, |network| &network.hosts[at].place));
         let servers = match topology {
             Topology::Sentinel => Servers::Watched(Watched::start_at(&places)),
             Topology::Cluster => Servers::Cluster(Cluster::start_at(&places)),
         };
-        Self { servers, network }
+        Self { servers, network, shards, target: None }
     }
 
-    pub(super) fn draw_fault(&self, rng: &mut Rng) -> ServerFault {
+    /// Draws a fault, and the shard whose primary suffers it.
+    pub(super) fn draw_fault(&mut self, rng: &mut Rng) -> ServerFault {
+        if self.shards > 0 {
+            self.target = rng.u32(..=self.shards).checked_sub(1);
+        }
         let mut all = vec![ServerFault::Kill, ServerFault::Freeze, ServerFault::OnDemand];
         all.extend(self.may_cut().then_some(ServerFault::Cut));
-        all.extend(matches!(self.servers, Servers::Cluster(_)).then_some(ServerFault::Move));
+        let may_move = matches!(self.servers, Servers::Cluster(_)) && self.target.is_none();
+        all.extend(may_move.then_some(ServerFault::Move));
         all[rng.usize(..all.len())]
     }
 
@@ -79,7 +89,7 @@ impl<'n> FailingRedis<'n> {
             (Servers::Watched(_), Some(_)) => true,
             (Servers::Cluster(cluster), Some(network)) => {
                 let host = |node: usize| node % network.hosts.len();
-                let owner = host(cluster.owner().0);
+                let owner = host(self.owner().0);
                 let (with_owner, others): (Vec<_>, Vec<_>) =
                     cluster.primaries().partition(|node| host(*node) == owner);
                 others.len() > with_owner.len()
@@ -102,10 +112,10 @@ impl<'n> FailingRedis<'n> {
         }
     }
 
-    /// Waits until the namespace has a primary with a replica. Returns the places of both.
+    /// Waits until the target has a primary with a replica. Returns the places of both.
     fn owner(&self) -> (usize, usize) {
         match &self.servers {
-            Servers::Cluster(cluster) => cluster.owner(),
+            Servers::Cluster(cluster) => cluster.owner_of(&namespace(self.target)),
             Servers::Watched(watched) => {
                 watched.until_complete();
                 until("the primary has a replica", LONG, || {

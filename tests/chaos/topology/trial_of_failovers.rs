@@ -2,6 +2,7 @@
 //! What was acknowledged is compared with what the jobs did.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -17,6 +18,7 @@ use crate::support::ctl::Schedctl;
 use crate::support::daemon::Schedd;
 use crate::support::effects::{Effect, Effects};
 use crate::support::wait::until;
+use crate::world::keys::namespace;
 
 const NODES: usize = 3;
 const ADDERS: usize = 3;
@@ -45,12 +47,14 @@ pub(crate) struct FailoverTrial {
     pub(crate) length: Duration,
     /// True if nothing waits for replicas. Then jobs may be lost, and must be reported as lost.
     pub(crate) may_lose: bool,
+    /// The number of shards of the namespace, on which all added jobs are placed.
+    pub(crate) shards: u32,
 }
 
 /// Lets the primary fail while jobs are added, and compares what ran with what was acknowledged. Prints
 /// each broken promise and a summary.
 pub(crate) fn run(trial: &FailoverTrial, interrupted: &AtomicBool) -> ExitCode {
-    let FailoverTrial { topology, seed, length, may_lose } = *trial;
+    let FailoverTrial { topology, seed, length, may_lose, shards } = *trial;
     println!("chaos: topology={topology:?} seed={seed} nodes={NODES} faults for {length:?}");
     // Each host has servers, a node and an adder, so that a cut leaves a primary with its clients.
     let network = Network::may_create().then(|| Network::of(NODES));
@@ -65,13 +69,17 @@ pub(crate) fn run(trial: &FailoverTrial, interrupted: &AtomicBool) -> ExitCode {
         None => PathBuf::from(program),
     };
     let mut rng = Rng::with_seed(seed);
-    let mut redis = FailingRedis::start(topology, network.as_ref());
+    let mut redis = FailingRedis::start(topology, network.as_ref(), shards);
     let effects = Effects::new();
     let durability = if may_lose { "none" } else { "replicated" };
     let lag = if may_lose { LAG } else { Duration::ZERO };
     let section = format!("[redis]\n{}durability = {durability:?}\n", redis.section());
+    let spread = match shards {
+        0 => String::new(),
+        count => format!("shards = {count}\n[queues.default]\nspread = true\n"),
+    };
     let jobs = format!(
-        "{section}[daemon]\nlease = \"{}s\"\n[history]\nmax_age = \"1h\"\n\
+        "{section}{spread}[daemon]\nlease = \"{}s\"\n[history]\nmax_age = \"1h\"\n\
          [jobs.beat]\nevery = \"1s\"\nshell = {:?}\n",
         LEASE.as_secs(),
         effects.shell("true")
@@ -81,6 +89,9 @@ pub(crate) fn run(trial: &FailoverTrial, interrupted: &AtomicBool) -> ExitCode {
         let node = Schedd::with_private_redis().played_by(&program).node(&format!("n{at}"));
         let node = node.jobs(&jobs).start();
         node.wait_for_log("All jobs of the jobs file are applied");
+        for shard in 0..shards {
+            node.wait_for_log(&format!("serves the shard.\" shard={shard}"));
+        }
         node
     };
     let mut nodes: Vec<Schedd> = (0..NODES).map(start).collect();
@@ -106,7 +117,8 @@ pub(crate) fn run(trial: &FailoverTrial, interrupted: &AtomicBool) -> ExitCode {
         while began.elapsed() < length && !interrupted.load(Ordering::SeqCst) {
             thread::sleep(Duration::from_millis(rng.u64(3_000..7_000)));
             let fault = redis.draw_fault(&mut rng);
-            println!("  {:>5.1} s: {fault:?}", began.elapsed().as_secs_f64());
+            let of = namespace(redis.target);
+            println!("  {:>5.1} s: {fault:?} of {of}", began.elapsed().as_secs_f64());
             if matches!(fault, ServerFault::Kill) {
                 kills.push(nanos());
             }
@@ -121,29 +133,44 @@ pub(crate) fn run(trial: &FailoverTrial, interrupted: &AtomicBool) -> ExitCode {
         }
     });
     let added = added.into_inner().unwrap();
-    let ended = settle(&ctl, &added);
+    let (ended, of_shards) = settle(&ctl, &added, shards);
     let attempts = effects.all();
     let mut findings = Vec::new();
     let lost = added.iter().filter(|job| !ended.contains_key(&job.name)).count();
-    let data_losses = data_losses(&ctl);
+    let places = || iter::once(None).chain((0..shards).map(Some)).map(namespace);
+    let data_losses: usize = places().map(|namespace| data_losses(&ctl, &namespace)).sum();
     if may_lose {
         if lost > 0 && data_losses == 0 {
             findings.push(format!("{lost} jobs were lost, and data-loss reports nothing"));
         }
     } else {
         findings = judge(&added, &ended, &attempts);
-        let doctor = ctl.run(&["doctor"]);
-        if doctor.code != 0 {
-            findings.push(format!("doctor: {}", doctor.stdout));
+        for namespace in places() {
+            let doctor = ctl.run(&["--namespace", &namespace, "doctor"]);
+            if doctor.code != 0 {
+                findings.push(format!("doctor of {namespace}: {}", doctor.stdout));
+            }
         }
     }
+    let is_unused = |(_, runs): &(usize, &usize)| **runs == 0;
+    findings.extend(
+        of_shards
+            .iter()
+            .enumerate()
+            .filter(is_unused)
+            .map(|(at, _)| format!("shard {at} had no run")),
+    );
     for finding in &findings {
         println!("  FINDING {finding}");
     }
     let verdict = if findings.is_empty() { "PASS" } else { "FAIL" };
     let (repeats, pauses) = (repeats(&attempts), pauses(&kills, &attempts));
+    let of_shards = match shards {
+        0 => String::new(),
+        count => format!(" shards={count} runs_of_shards={of_shards:?}"),
+    };
     println!(
-        "chaos: {verdict} topology={topology:?} seed={seed} acknowledged={} attempts={} repeats={repeats} \
+        "chaos: {verdict} topology={topology:?} seed={seed}{of_shards} acknowledged={} attempts={} repeats={repeats} \
          lost={lost} data_losses={data_losses} failovers={faults} \
          first start after a killed primary, s: {pauses:?}",
         added.len(),
@@ -191,26 +218,36 @@ fn add_until(
 }
 
 /// Waits until the run of each added job has ended, as far as they do. Returns the state of the last
-/// run of each job.
-fn settle(ctl: &Schedctl, added: &[Added]) -> BTreeMap<String, String> {
+/// run of each job, and the number of runs of each shard. A run in the namespace itself is not seen if
+/// that has shards, so a job that should be on a shard counts as lost.
+fn settle(ctl: &Schedctl, added: &[Added], shards: u32) -> (BTreeMap<String, String>, Vec<usize>) {
     let mut ended = BTreeMap::new();
+    let mut of_shards = Vec::new();
     let began = Instant::now();
     until("history is read, and all runs have ended or time is over", SETTLING * 2, || {
-        let read = ctl.run(&["history", "--json", "--limit", "0"]);
-        let runs: serde_json::Value = serde_json::from_str(&read.stdout).ok()?;
-        for run in runs.as_array()? {
-            let text = |key: &str| run[key].as_str().unwrap_or_default().to_owned();
-            ended.insert(text("job"), text("state"));
+        let mut read = |place: Option<u32>| {
+            let namespace = &namespace(place);
+            let words = ["--namespace", namespace, "history", "--json", "--limit", "0"];
+            let runs: serde_json::Value = serde_json::from_str(&ctl.run(&words).stdout).ok()?;
+            for run in runs.as_array()? {
+                let text = |key: &str| run[key].as_str().unwrap_or_default().to_owned();
+                ended.insert(text("job"), text("state"));
+            }
+            Some(runs.as_array()?.len())
+        };
+        if shards == 0 {
+            read(None)?;
         }
+        of_shards = (0..shards).map(|shard| read(Some(shard))).collect::<Option<_>>()?;
         let is_done = added.iter().all(|job| ended.contains_key(&job.name));
         (is_done || began.elapsed() > SETTLING).then_some(())
     });
-    ended
+    (ended, of_shards)
 }
 
-/// Returns the number of data losses that schedd reports.
-fn data_losses(ctl: &Schedctl) -> usize {
-    let read = ctl.run(&["data-loss", "--json"]).good().json();
+/// Returns the number of data losses that schedd reports for a namespace.
+fn data_losses(ctl: &Schedctl, namespace: &str) -> usize {
+    let read = ctl.run(&["--namespace", namespace, "data-loss", "--json"]).good().json();
     read.as_array().map_or(0, Vec::len)
 }
 

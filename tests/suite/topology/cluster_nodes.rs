@@ -56,13 +56,19 @@ impl Cluster {
         format!("cluster = [{:?}]\n", self.nodes[0].address())
     }
 
-    /// Returns the primary of the namespace and its replica.
+    /// Returns the primary of the namespace `schedd` and its replica.
     pub(crate) fn owner(&self) -> (usize, usize) {
+        self.owner_of("schedd")
+    }
+
+    /// Returns the primary of a namespace and its replica.
+    pub(crate) fn owner_of(&self, namespace: &str) -> (usize, usize) {
+        let key = format!("{{{namespace}}}:epoch");
         until("the namespace has a primary with a replica", LONG, || {
             let has_data = |node: &&TcpServer| {
                 let info: Option<String> = node.ask(&["INFO", "replication"]).ok();
                 info.is_some_and(|info| info.contains("role:master"))
-                    && node.ask::<Option<String>>(&["GET", "{schedd}:epoch"]).is_ok()
+                    && node.ask::<Option<String>>(&["GET", &key]).is_ok()
             };
             let owner = self.nodes.iter().position(|node| has_data(&node))?;
             let follows = format!("master_port:{}", self.nodes[owner].port);
