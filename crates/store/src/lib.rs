@@ -99,14 +99,15 @@ pub use shards::{AnsweringPlaces, ShardsError};
 pub use test_clock::TestClock;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use connection::primary_search::slot_of;
 use connection::redis_link::RedisLink;
 use connection::replica_wait::ReplicaWait;
 use server::scripts::{Invocation, Script};
-use shards::OpenShards;
 
+use schedd_core::domain::queue::shard_map::ShardMap;
 use schedd_schedule::time::time_histogram::TimeCounts;
 use schedd_schedule::time::unix_millis::UnixMillis;
 
@@ -130,6 +131,27 @@ pub struct Store {
     /// The number of this shard; `None` for a namespace that is no shard.
     shard: Option<u32>,
     shards: Arc<OpenShards>,
+}
+
+/// The shards that a store has opened. Clones of the store share them.
+#[derive(Debug, Default)]
+struct OpenShards(Mutex<KnownShards>);
+
+#[derive(Debug, Default)]
+struct KnownShards {
+    /// The instant of the last read, and what it found.
+    read: Option<(Instant, Option<ShardMap>)>,
+    /// The stores of the shards of `of`, by their numbers.
+    stores: Vec<Store>,
+    of: Option<ShardMap>,
+    /// If this is a shard that did not answer: when, and the error.
+    silent: Option<(Instant, StoreError)>,
+}
+
+impl OpenShards {
+    fn lock(&self) -> MutexGuard<'_, KnownShards> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Formats the store as its address and its namespace.

@@ -7,7 +7,6 @@
 //! Invariant: shards are only added. A shard that exists keeps its number and its place.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use redis::{RedisError, Value};
@@ -20,19 +19,8 @@ use schedd_schedule::names::{JobName, QueueName, RunId};
 
 /// The time for which the map of shards, once read, is used again.
 const FRESH: Duration = Duration::from_secs(2);
-
-/// The shards that a store has opened. Clones of the store share them.
-#[derive(Debug, Default)]
-pub(crate) struct OpenShards(Mutex<KnownShards>);
-
-#[derive(Debug, Default)]
-struct KnownShards {
-    /// The instant of the last read, and what it found.
-    read: Option<(Instant, Option<ShardMap>)>,
-    /// The stores of the shards of `of`, by their numbers.
-    stores: Vec<Store>,
-    of: Option<ShardMap>,
-}
+/// The time after which a shard that did not answer is asked again.
+const SILENT: Duration = Duration::from_secs(5);
 
 /// The namespace and its shards, as far as they answer.
 #[derive(Debug, Clone)]
@@ -128,12 +116,14 @@ impl Store {
     /// Returns this namespace, and after it its shards. Their map is read at most every 2 s.
     pub async fn with_shards(&self) -> Result<Vec<Self>, StoreError> {
         let read = self.shards.lock().read.clone();
-        let map = match read.filter(|(at, _)| at.elapsed() < FRESH) {
-            Some((_, map)) => map,
-            None => self.read_shards().await?,
+        let map = if let Some((_, map)) = read.filter(|(at, _)| at.elapsed() < FRESH) {
+            map
+        } else {
+            let map = self.read_shards().await?;
+            self.shards.lock().read = Some((Instant::now(), map.clone()));
+            map
         };
         let mut known = self.shards.lock();
-        known.read = Some((Instant::now(), map.clone()));
         let mut places = vec![self.clone()];
         let Some(map) = map else { return Ok(places) };
         if known.of.as_ref().is_some_and(|former| !map.extends(former)) {
@@ -147,20 +137,26 @@ impl Store {
         Ok(places)
     }
 
-    /// Returns this namespace, and those of its shards that answer now. Fails if the namespace
-    /// itself does not answer.
+    /// Returns this namespace, and those of its shards that answer. A shard that did not is asked again
+    /// after 5 s, so that it does not delay each call. Fails if the namespace itself does not answer.
     pub async fn answering(&self) -> Result<AnsweringPlaces, StoreError> {
         let mut shards = self.with_shards().await?;
         let mut found = AnsweringPlaces { stores: vec![shards.remove(0)], silent: Vec::new() };
         let asked = shards.into_iter().map(async |store| {
+            let last = store.shards.lock().silent.clone();
+            if let Some((_, error)) = last.filter(|(at, _)| at.elapsed() < SILENT) {
+                return (store, Err(error));
+            }
             let mut pipeline = redis::pipe();
             pipeline.cmd("PING");
-            let answer = store.link.query(&mut pipeline).await;
+            let answer = store.link.query(&mut pipeline).await.map(drop);
+            let silence = answer.clone().err().map(|error| (Instant::now(), error));
+            store.shards.lock().silent = silence;
             (store, answer)
         });
         for (store, answer) in futures_util::future::join_all(asked).await {
             match answer {
-                Ok(_) => found.stores.push(store),
+                Ok(()) => found.stores.push(store),
                 Err(error) => found.silent.push((store, error)),
             }
         }
@@ -237,11 +233,5 @@ impl Store {
             by: self.by.clone(),
             ..store.clone()
         }
-    }
-}
-
-impl OpenShards {
-    fn lock(&self) -> MutexGuard<'_, KnownShards> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -28,8 +28,12 @@ pub struct AddPools {
 impl AddPools {
     /// Reads the declared queues and groups, and the shards if a queue is spread.
     pub async fn read(store: &Store) -> Result<Self, StoreError> {
-        let (declared, groups, map) =
-            tokio::try_join!(store.read_queues(), store.read_groups(), store.read_shards())?;
+        // Each is in a box, because the future of an add would be large otherwise.
+        let (declared, groups, map) = tokio::try_join!(
+            Box::pin(store.read_queues()),
+            Box::pin(store.read_groups()),
+            Box::pin(store.read_shards())
+        )?;
         let queues: BTreeSet<QueueName> =
             declared.into_keys().chain([QueueName::default_queue()]).collect();
         let (spread, shards) = match map {

@@ -49,7 +49,7 @@ fn a_worker_gets_the_runs_of_all_shards_and_never_more_than_it_asks_for() {
 }
 
 #[test]
-fn a_heartbeat_for_a_run_of_a_lost_shard_is_to_be_repeated_and_that_of_others_counts() {
+fn a_heartbeat_for_a_lost_shard_is_to_be_repeated_and_that_of_others_counts() {
     let [home, shard] = [0; 2].map(|_| TcpServer::of_data(&Place::here(), &[]));
     let url = format!("redis://{}", home.address());
     let file = format!(

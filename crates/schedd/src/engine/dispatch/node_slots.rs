@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use schedd_schedule::names::QueueName;
 
 /// The number of the shard that an engine serves. `None` for the engine of the namespace itself.
-pub(crate) type Place = Option<u32>;
+pub(crate) type EnginePlace = Option<u32>;
 
 /// The slots that the engines of one node share.
 #[derive(Default)]
@@ -28,7 +28,7 @@ pub(crate) struct NodeSlots(Mutex<SharedCounts>);
 struct SharedCounts {
     /// The number of taken slots of each queue.
     taken: HashMap<QueueName, u32>,
-    engines: BTreeMap<Place, EngineCounts>,
+    engines: BTreeMap<EnginePlace, EngineCounts>,
     /// The number of times that slots became free.
     freed: u64,
     /// The number of times that an engine began to wait.
@@ -67,7 +67,7 @@ impl NodeSlots {
     }
 
     /// Adds the engine of `place`. A free slot for it notifies `wakeup`.
-    pub(crate) fn join(&self, place: Place, wakeup: Arc<Notify>) {
+    pub(crate) fn join(&self, place: EnginePlace, wakeup: Arc<Notify>) {
         self.lock().engines.entry(place).or_default().wakeup = wakeup;
     }
 
@@ -83,7 +83,7 @@ impl NodeSlots {
     }
 
     /// Takes `count` slots of `queue` for the engine of `place`.
-    pub(crate) fn take(&self, place: Place, queue: &QueueName, count: u32) {
+    pub(crate) fn take(&self, place: EnginePlace, queue: &QueueName, count: u32) {
         let mut counts = self.lock();
         *counts.taken.entry(queue.clone()).or_insert(0) += count;
         counts.engines.entry(place).or_default().taken += count;
@@ -93,7 +93,7 @@ impl NodeSlots {
     /// `of_queue` and `of_node` are the most slots of the queue, and of all queues together.
     pub(crate) fn take_free(
         &self,
-        place: Place,
+        place: EnginePlace,
         queue: &QueueName,
         count: u32,
         (of_queue, of_node): (u32, u32),
@@ -109,13 +109,13 @@ impl NodeSlots {
     }
 
     /// Gives `count` slots back without a wake-up.
-    pub(crate) fn give_back(&self, place: Place, queue: &QueueName, count: u32) {
+    pub(crate) fn give_back(&self, place: EnginePlace, queue: &QueueName, count: u32) {
         self.lock().give_back(place, queue, count);
     }
 
     /// Gives a slot back, and wakes the waiting engine with the fewest runs. If no engine waits,
     /// wakes the engine of `place`.
-    pub(crate) fn free_one(&self, place: Place, queue: &QueueName) {
+    pub(crate) fn free_one(&self, place: EnginePlace, queue: &QueueName) {
         let mut counts = self.lock();
         counts.give_back(place, queue, 1);
         counts.freed += 1;
@@ -129,7 +129,7 @@ impl NodeSlots {
     /// Records the result of a round of the engine of `place`. `looked` is the value of
     /// [`NodeSlots::freed`] before the round. If the engine used no slot, the next engine that waits
     /// for the same free slot is woken.
-    pub(crate) fn note_round(&self, place: Place, looked: u64, result: RoundResult) {
+    pub(crate) fn note_round(&self, place: EnginePlace, looked: u64, result: RoundResult) {
         let mut counts = self.lock();
         counts.waits += 1;
         let (number, has_used) = (counts.waits, result.started > 0);
@@ -142,7 +142,7 @@ impl NodeSlots {
     }
 
     /// Removes the engine of `place`, and wakes the next engine in its place.
-    pub(crate) fn leave(&self, place: Place) {
+    pub(crate) fn leave(&self, place: EnginePlace) {
         let mut counts = self.lock();
         if let Some(own) = counts.engines.get_mut(&place) {
             own.wait = None;
@@ -152,7 +152,7 @@ impl NodeSlots {
 }
 
 impl SharedCounts {
-    fn give_back(&mut self, place: Place, queue: &QueueName, count: u32) {
+    fn give_back(&mut self, place: EnginePlace, queue: &QueueName, count: u32) {
         if let Some(taken) = self.taken.get_mut(queue) {
             *taken = taken.saturating_sub(count);
         }
@@ -181,16 +181,16 @@ mod tests {
     use super::*;
     use futures_util::FutureExt as _;
 
-    const HOME: Place = None;
+    const HOME: EnginePlace = None;
     const WAITS: RoundResult = RoundResult { waits: true, started: 0 };
 
     struct Bench {
         slots: NodeSlots,
-        wakeups: BTreeMap<Place, Arc<Notify>>,
+        wakeups: BTreeMap<EnginePlace, Arc<Notify>>,
     }
 
     impl Bench {
-        fn of(places: &[Place]) -> Self {
+        fn of(places: &[EnginePlace]) -> Self {
             let slots = NodeSlots::default();
             let wakeups: BTreeMap<_, _> =
                 places.iter().map(|place| (*place, Arc::<Notify>::default())).collect();
@@ -200,13 +200,13 @@ mod tests {
             Self { slots, wakeups }
         }
 
-        fn woken(&self) -> Vec<Place> {
+        fn woken(&self) -> Vec<EnginePlace> {
             let woken =
                 self.wakeups.iter().filter(|(_, it)| it.notified().now_or_never().is_some());
             woken.map(|(place, _)| *place).collect()
         }
 
-        fn wait(&self, place: Place) {
+        fn wait(&self, place: EnginePlace) {
             self.slots.note_round(place, self.slots.freed(), WAITS);
         }
     }
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_that_cannot_use_the_slot_wakes_the_next_and_no_engine_is_woken_twice_for_it() {
+    fn an_engine_that_uses_no_slot_wakes_the_next_and_none_is_woken_twice() {
         let bench = Bench::of(&[HOME, Some(0), Some(1)]);
         bench.slots.take(HOME, &queue(), 1);
         for place in [Some(0), Some(1)] {

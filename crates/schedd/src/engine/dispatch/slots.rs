@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::node_slots::{NodeSlots, Place, RoundResult};
+use super::node_slots::{EnginePlace, NodeSlots, RoundResult};
 use crate::engine::settings::WorkerServing;
 use schedd_core::domain::queue::backlog::BacklogRules;
 use schedd_core::domain::queue::lane::Lane;
@@ -39,7 +39,7 @@ pub(crate) struct Slots {
     /// Wakes the ticker of the engine.
     wakeup: Arc<Notify>,
     node: Arc<NodeSlots>,
-    place: Place,
+    place: EnginePlace,
 }
 
 #[derive(Default)]
@@ -124,7 +124,7 @@ impl State {
 
 impl Slots {
     /// Returns the slots of the engine of `place`, which `wakeup` wakes when it may take a slot.
-    pub(crate) fn new(wakeup: Arc<Notify>, node: Arc<NodeSlots>, place: Place) -> Self {
+    pub(crate) fn new(wakeup: Arc<Notify>, node: Arc<NodeSlots>, place: EnginePlace) -> Self {
         node.join(place, wakeup.clone());
         Self { state: Arc::default(), wakeup, node, place }
     }
