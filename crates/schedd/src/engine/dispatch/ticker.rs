@@ -398,6 +398,7 @@ async fn work(ticker: &Ticker, parts: &mut DispatchParts, now: UnixMillis) {
         let done = match step {
             DispatchStep::Claim(batch) => {
                 let reserved = ticker.runner.slots.reserve(batch.lane.queue(), batch.slots);
+                dispatcher.limit(reserved.count());
                 let batch = ClaimBatch { slots: reserved.count(), ..batch };
                 claimer.claim(batch, now, &mut dispatcher.hints, &mut report).await
             }

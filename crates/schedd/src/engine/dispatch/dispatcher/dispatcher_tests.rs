@@ -423,3 +423,19 @@ fn a_hint_ends_with_its_time() {
             && !hints.is_refused(&run, at(0))
     );
 }
+
+#[test]
+fn a_run_that_finds_no_slot_is_passed_over_by_no_run_of_less_priority() {
+    for (taken, wanted) in [(0, vec!["urgent@1"]), (1, vec!["urgent@1", "urgent@2"])] {
+        let mut dispatcher = Dispatcher::default();
+        let lanes = vec![("q!9", entries("urgent", 2)), ("q", entries("later", 1))];
+        dispatcher.begin_round(vec![queue(1 + taken, 1, lanes)], 1 + taken);
+        let mut claimed = Vec::new();
+        while let Some(DispatchStep::Claim(batch)) = dispatcher.next(at(0)) {
+            claimed.extend(runs(&batch));
+            dispatcher.limit(taken);
+            dispatcher.note(all_start(&ClaimBatch { slots: taken, ..batch }));
+        }
+        assert_eq!(claimed, wanted);
+    }
+}

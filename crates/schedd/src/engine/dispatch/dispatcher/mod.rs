@@ -218,6 +218,14 @@ impl Dispatcher {
         QueueRound::new(queue, (slots, spare), turns, lanes, picks, no_runs)
     }
 
+    /// Records that only `count` slots are free for the step that `next` returned last, because other
+    /// engines of the node took slots since the round began. The queue gets no more in this round.
+    pub(crate) fn limit(&mut self, count: usize) {
+        if let Some(current) = &mut self.round.current {
+            current.limit(count);
+        }
+    }
+
     /// Records `report`, the result of the step that `next` returned last.
     pub(crate) fn note(&mut self, report: ClaimReport) {
         let Some(current) = &mut self.round.current else { return };

@@ -160,6 +160,15 @@ impl QueueRound {
         (self.tried, self.started) = (Some(tried), 0);
     }
 
+    /// Reduces the slots for the last step and the steps after it to `count`. Without it, a run of less
+    /// priority could take a slot that becomes free after a more urgent run found none.
+    pub(super) fn limit(&mut self, count: usize) {
+        if let Some(pass) = &mut self.pass {
+            self.free = self.free.min(self.started + pass.started + count);
+            pass.slots = pass.slots.min(pass.started + count);
+        }
+    }
+
     /// Records `report`, the result of the last step, and returns the lane of this step.
     pub(super) fn note(&mut self, report: ClaimReport) -> &Lane {
         let (lane, counts) = &mut self.lanes[self.at];
