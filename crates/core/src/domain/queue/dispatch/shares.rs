@@ -26,12 +26,15 @@ pub struct Demand {
 #[derive(Debug, Clone, Default)]
 pub struct Shares {
     credit: BTreeMap<QueueName, i64>,
+    /// The slots granted last: the queue that got each, and the weights of the queues that competed.
+    turns: Vec<(QueueName, Vec<(QueueName, i64)>)>,
 }
 
 impl Shares {
     /// Returns the number of slots for each queue, in the order of `demands`. The sum is at most
     /// `capacity`. If `capacity` is large enough, each queue gets as many slots as it needs.
     pub fn grant(&mut self, capacity: usize, demands: &[Demand]) -> Vec<usize> {
+        self.turns.clear();
         if demands.iter().map(|demand| demand.wants).sum::<usize>() <= capacity {
             return demands.iter().map(|demand| demand.wants).collect();
         }
@@ -54,19 +57,33 @@ impl Shares {
         grants
     }
 
+    /// Takes back the last `count` slots that were granted to `queue`, because the node has fewer free
+    /// slots than it had at the grant. The queue gets them later.
+    pub fn take_back(&mut self, queue: &QueueName, count: usize) {
+        for _ in 0..count {
+            let Some(at) = self.turns.iter().rposition(|(next, _)| next == queue) else { return };
+            for (other, weight) in self.turns.remove(at).1 {
+                *self.credit.entry(queue.clone()).or_default() += weight;
+                *self.credit.entry(other).or_default() -= weight;
+            }
+        }
+    }
+
     fn turn(&mut self, open: &[usize], demands: &[Demand]) -> Option<usize> {
-        let mut total = 0;
+        let (mut total, mut weights) = (0, Vec::new());
         for at in open {
             let weight = match demands[*at].share {
                 Share::Strict => 1,
                 Share::Weight(weight) => i64::from(weight),
             };
             total += weight;
+            weights.push((demands[*at].queue.clone(), weight));
             *self.credit.entry(demands[*at].queue.clone()).or_default() += weight;
         }
         let credit = |at: &usize| self.credit.get(&demands[*at].queue).copied().unwrap_or(0);
         let next = open.iter().copied().max_by_key(|at| (credit(at), std::cmp::Reverse(*at)))?;
         *self.credit.entry(demands[next].queue.clone()).or_default() -= total;
+        self.turns.push((demands[next].queue.clone(), weights));
         Some(next)
     }
 }
@@ -108,6 +125,23 @@ mod tests {
             .map(|_| shares.grant(1, &demands).iter().position(|got| *got == 1).unwrap())
             .collect();
         assert_eq!(turns, [0, 0, 1, 0, 0, 0, 1, 0]);
+    }
+
+    #[test]
+    fn queues_keep_their_shares_if_each_round_finds_fewer_slots_than_were_granted() {
+        let mut shares = Shares::default();
+        let demands = [demand("a", 9, Some(3)), demand("b", 9, Some(1))];
+        let mut got = [0, 0];
+        for _ in 0..40 {
+            let grants = shares.grant(3, &demands);
+            // Only one slot is free, and the first queue with a grant takes it.
+            let first = grants.iter().position(|grant| *grant > 0).unwrap();
+            got[first] += 1;
+            for (at, grant) in grants.into_iter().enumerate() {
+                shares.take_back(&demands[at].queue, grant - usize::from(at == first));
+            }
+        }
+        assert!((28..=32).contains(&got[0]), "{got:?}");
     }
 
     proptest! {

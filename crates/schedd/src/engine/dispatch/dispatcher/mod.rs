@@ -222,7 +222,8 @@ impl Dispatcher {
     /// engines of the node took slots since the round began. The queue gets no more in this round.
     pub(crate) fn limit(&mut self, count: usize) {
         if let Some(current) = &mut self.round.current {
-            current.limit(count);
+            let lost = current.limit(count);
+            self.shares.take_back(&current.queue, lost);
         }
     }
 

@@ -160,13 +160,15 @@ impl QueueRound {
         (self.tried, self.started) = (Some(tried), 0);
     }
 
-    /// Reduces the slots for the last step and the steps after it to `count`. Without it, a run of less
-    /// priority could take a slot that becomes free after a more urgent run found none.
-    pub(super) fn limit(&mut self, count: usize) {
-        if let Some(pass) = &mut self.pass {
-            self.free = self.free.min(self.started + pass.started + count);
-            pass.slots = pass.slots.min(pass.started + count);
-        }
+    /// Reduces the slots for the last step and the steps after it to `count`, and returns by how many.
+    /// Without it, a run of less priority could take a slot that becomes free after a more urgent run
+    /// found none.
+    pub(super) fn limit(&mut self, count: usize) -> usize {
+        let Some(pass) = &mut self.pass else { return 0 };
+        let before = self.free;
+        self.free = before.min(self.started + pass.started + count);
+        pass.slots = pass.slots.min(pass.started + count);
+        before - self.free
     }
 
     /// Records `report`, the result of the last step, and returns the lane of this step.
