@@ -399,8 +399,12 @@ async fn work(ticker: &Ticker, parts: &mut DispatchParts, now: UnixMillis) {
             DispatchStep::Claim(batch) => {
                 let reserved = ticker.runner.slots.reserve(batch.lane.queue(), batch.slots);
                 dispatcher.limit(reserved.count());
-                let batch = ClaimBatch { slots: reserved.count(), ..batch };
-                claimer.claim(batch, now, &mut dispatcher.hints, &mut report).await
+                if reserved.count() == 0 {
+                    Ok(())
+                } else {
+                    let batch = ClaimBatch { slots: reserved.count(), ..batch };
+                    claimer.claim(batch, now, &mut dispatcher.hints, &mut report).await
+                }
             }
             DispatchStep::SetAside { lane, entry, why } => {
                 claimer.set_aside(&lane, &entry, &why, &mut report).await
