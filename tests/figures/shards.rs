@@ -23,35 +23,38 @@ const ROUNDS: usize = 3;
 /// time in us, commands, and processor time of the node in us of a run; commands a second of an idle node.
 type Figures = [f64; 7];
 
-/// Prints one line for each number of shards, medians of rounds in turns.
+/// Prints one line for each number of shards and of slots, medians of rounds in turns.
 pub(crate) fn shards() {
-    let counts = [0, 1, 4, 8];
-    let mut rounds: Vec<Vec<Figures>> = vec![Vec::new(); counts.len()];
+    let cases = [256, 32].map(|slots| [0, 1, 4, 8].map(|shards| (slots, shards))).concat();
+    let mut rounds: Vec<Vec<Figures>> = vec![Vec::new(); cases.len()];
     for _ in 0..ROUNDS {
-        for (count, figures) in counts.iter().zip(&mut rounds) {
-            figures.push(round(*count));
+        for ((slots, shards), figures) in cases.iter().zip(&mut rounds) {
+            figures.push(round(*slots, *shards));
         }
     }
-    println!("shards   adds/s  us/add   runs/s  us/run  commands  node us/run  idle commands/s");
-    for (count, figures) in counts.iter().zip(rounds) {
+    println!(
+        "slots  shards   adds/s  us/add   runs/s  us/run  commands  node us/run  idle commands/s"
+    );
+    for ((slots, shards), figures) in cases.iter().zip(rounds) {
         let median = |at: usize| {
             let mut column: Vec<f64> = figures.iter().map(|row| row[at]).collect();
             column.sort_by(f64::total_cmp);
             column[column.len() / 2]
         };
-        let count = if *count == 0 { "none".to_owned() } else { count.to_string() };
+        let shards = if *shards == 0 { "none".to_owned() } else { shards.to_string() };
         let [adds, add, runs, run, commands, node, idle] = [0, 1, 2, 3, 4, 5, 6].map(median);
         println!(
-            "{count:>6} {adds:>8.0} {add:>7.1} {runs:>8.0} {run:>7.1} {commands:>9.1} {node:>12.0} {idle:>16.1}"
+            "{slots:>5} {shards:>7} {adds:>8.0} {add:>7.1} {runs:>8.0} {run:>7.1} {commands:>9.1} {node:>12.0} {idle:>16.1}"
         );
     }
 }
 
+/// Measures a node with this number of shards, whose queue has this number of slots.
 #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
-fn round(shards: u32) -> Figures {
+fn round(slots: u32, shards: u32) -> Figures {
     let redis = TestRedis::start();
     let mut connection = redis.connection();
-    let mut file = "[queues.q]\nspread = true\n".to_owned();
+    let mut file = format!("[queues.q]\nspread = true\nconcurrency = {slots}\n");
     if shards > 0 {
         write!(file, "[redis]\nshards = {shards}\n").unwrap();
     }
@@ -71,8 +74,8 @@ fn round(shards: u32) -> Figures {
     );
     std::thread::sleep(Duration::from_secs(15));
     let before = commands(&mut connection);
-    std::thread::sleep(Duration::from_secs(10));
-    let idle = (commands(&mut connection) - before) / 10.0;
+    std::thread::sleep(Duration::from_secs(5));
+    let idle = (commands(&mut connection) - before) / 5.0;
 
     let before = cpu_seconds(&mut connection);
     let far = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(10);
