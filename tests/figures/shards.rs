@@ -2,18 +2,15 @@
 //! shards are on one server, so its processor time for a run shows whether shards add work.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use schedd_core::domain::queue::shard_map::ShardMap;
 use serde_json::json;
 
 use crate::support::daemon::Schedd;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
 use crate::support::wait::until;
-use crate::{PATIENCE, cpu_seconds, info, usage};
+use crate::{PATIENCE, add_lines, cpu_seconds, info, usage};
 
 const ADDED: u32 = 20_000;
 const DUE: u32 = 4_000;
@@ -118,24 +115,5 @@ fn add(redis: &TestRedis, prefix: &str, count: u32, at: jiff::Timestamp) -> Dura
             json!({"name": name, "at": at.to_string(), "queue": "q", "command": ["/bin/true"]});
         writeln!(lines, "{job}").unwrap();
     }
-    let started = Instant::now();
-    let mut ctl = Command::new(env!("CARGO_BIN_EXE_schedctl"))
-        .args(["add", "--stdin", "--quiet", "--redis", &redis.url()])
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    ctl.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
-    assert!(ctl.wait().unwrap().success());
-    started.elapsed()
-}
-
-/// Prints how evenly many names lie on 1,000 shards.
-pub(crate) fn spread_of(names: u32) -> (u32, u32) {
-    let map = ShardMap::Count(ShardMap::MOST);
-    let mut counts = vec![0_u32; ShardMap::MOST as usize];
-    for number in 0..names {
-        counts[map.shard_of(&format!("job-{number}")) as usize] += 1;
-    }
-    let least = counts.iter().copied().min().unwrap_or_default();
-    (least, counts.into_iter().max().unwrap_or_default())
+    add_lines(redis, &lines)
 }

@@ -13,7 +13,6 @@ use schedd_core::domain::queue::shard_map::ShardMap;
 use schedd_store::LaneAsk;
 
 use crate::percentile;
-use crate::shards::spread_of;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
 
@@ -58,6 +57,17 @@ pub(crate) fn simulation() {
             nodes * CONNECTIONS
         );
     }
+}
+
+/// Returns how many of the names the shard with the fewest has, and that with the most, of 1,000 shards.
+fn spread_of(names: u32) -> (u32, u32) {
+    let map = ShardMap::Count(ShardMap::MOST);
+    let mut counts = vec![0_u32; ShardMap::MOST as usize];
+    for number in 0..names {
+        counts[map.shard_of(&format!("job-{number}")) as usize] += 1;
+    }
+    let least = counts.iter().copied().min().unwrap_or_default();
+    (least, counts.into_iter().max().unwrap_or_default())
 }
 
 /// Returns the processor time of Redis for a poll that finds nothing, in us.

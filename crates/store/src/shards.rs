@@ -39,7 +39,8 @@ pub enum ShardsError {
     Store(#[from] StoreError),
     /// The namespace has other shards. Their jobs would be left behind.
     #[error(
-        "the namespace has the shards '{recorded}', which '{wanted}' does not contain at the same places; shards can only be added at the end"
+        "the namespace has shards = {}, found shards = {}, wanted the former shards at their places; shards can only be added at the end",
+        .recorded.toml(), .wanted.toml()
     )]
     Differ {
         /// The shards of the namespace.

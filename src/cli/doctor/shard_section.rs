@@ -2,6 +2,7 @@
 
 use super::backlog_section;
 use super::consistency_section;
+use super::node_sections;
 use crate::cli::failure::CliFailure;
 use crate::cli::merged_places::MergedPlaces;
 use schedd::engine::maintenance::full_check;
@@ -37,6 +38,7 @@ async fn of_shard(
     if shard.address() != home.address() {
         checks.extend(shard.check_server().await?);
     }
+    checks.push(node_sections::losses(shard).await);
     let (now, nodes) = shard.list_nodes().await?;
     let exam = full_check::examine(shard).await?;
     let (mended, exam) = if is_fixing { exam.mend(shard).await? } else { (Vec::new(), exam) };

@@ -155,7 +155,7 @@ async fn named_jobs(
 ) -> Result<Vec<JobRecord>, CliFailure> {
     let mut records = Vec::new();
     for name in names {
-        let record = find_job(store, name).await?;
+        let record = find_job(&store.place_of_job(name).await?, name).await?;
         if !record.is_live() {
             return Err(CliFailure::Conflict(format!(
                 "job {name} is over, so it cannot be exported"

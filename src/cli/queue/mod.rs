@@ -19,7 +19,7 @@ use super::render::Console;
 use super::shell::completion;
 use schedd_core::config;
 use schedd_schedule::names::QueueName;
-use schedd_store::{QueueReply, QueueSwitch, Store};
+use schedd_store::{QueueReply, QueueSwitch, Store, StoreError};
 
 pub(crate) const QUEUE_HELP: &str = "\
 Examples:
@@ -130,9 +130,13 @@ async fn set(
     let change = config::change_queue(&read, &pairs).map_err(joined)?;
     let places = places_of(&store, &queue).await?;
     let reply = store.set_queue(&queue, &change).await?;
+    let mut silent = Vec::new();
     for shard in places.iter().skip(1) {
-        shard.set_queue(&queue, &change).await?;
+        if let Err(error) = shard.set_queue(&queue, &change).await {
+            silent.push((shard, error));
+        }
     }
+    all_reached(&queue, &silent)?;
     match reply {
         QueueReply::Unknown => Err(no_such_queue(&store, &queue).await),
         QueueReply::Done | QueueReply::Already => {
@@ -189,13 +193,31 @@ pub(crate) async fn switch_queue(
 ) -> Result<QueueReply, CliFailure> {
     let places = places_of(home, queue).await?;
     let mut reply = home.switch_queue(queue, to).await?;
+    let mut silent = Vec::new();
     for shard in places.iter().skip(1) {
-        // A shard without the queue has no runs of it.
-        if shard.switch_queue(queue, to).await? == QueueReply::Done {
-            reply = QueueReply::Done;
+        match shard.switch_queue(queue, to).await {
+            Ok(QueueReply::Done) => reply = QueueReply::Done,
+            // A shard without the queue has no runs of it.
+            Ok(QueueReply::Already | QueueReply::Unknown) => {}
+            Err(error) => silent.push((shard, error)),
         }
     }
+    all_reached(queue, &silent)?;
     Ok(reply)
+}
+
+/// Fails if the change of a queue did not reach these shards. All others have the change.
+fn all_reached(queue: &QueueName, silent: &[(&Store, StoreError)]) -> Result<(), CliFailure> {
+    let Some((_, error)) = silent.first() else { return Ok(()) };
+    let numbers: Vec<String> = silent
+        .iter()
+        .filter_map(|(shard, _)| shard.shard_number())
+        .map(|it| it.to_string())
+        .collect();
+    Err(CliFailure::Unreachable(format!(
+        "queue {queue} is changed but for shard {}, which does not answer ({error}); run the command again when it does",
+        numbers.join(" and ")
+    )))
 }
 
 /// Returns the places that may have runs of a queue: all for a spread queue, else only the namespace

@@ -89,8 +89,8 @@ impl AddPools {
     }
 
     /// Returns the reason why `job` cannot use its queue or group: the queue or group is not
-    /// declared, or the group alternates and its `order` lacks the job. Returns `None` if the job
-    /// can use both.
+    /// declared, the group alternates and its `order` lacks the job, or two keys of the job would name
+    /// two shards. Returns `None` if the job can use both.
     pub fn unknown_to(&self, job: &NamedJob) -> Option<String> {
         let queue = &job.spec.queue;
         if !self.queues.contains(queue) {
@@ -100,6 +100,15 @@ impl AddPools {
             let names = names.join(", ");
             return Some(format!(
                 "queue {queue} is not known, wanted one of {names} (a jobs file declares queues by [queues.{queue}])"
+            ));
+        }
+        if self.shards.is_some()
+            && self.spread.contains(queue)
+            && job.spec.key.is_some()
+            && job.spec.unique.is_some()
+        {
+            return Some(format!(
+                "queue {queue} is spread, and key and unique may name two shards, wanted only one of them, or a queue without spread"
             ));
         }
         let group = job.spec.group.as_ref()?;

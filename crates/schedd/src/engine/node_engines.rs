@@ -18,6 +18,7 @@ use super::maintenance::presence;
 use super::maintenance::presence::{Naming, PresenceError};
 use super::node::Engine;
 use super::node_share::NodeShare;
+use super::planning::file_change::sections_of;
 use super::planning::wanted_file::Removal;
 use super::recovery::journal::Journal;
 use super::settings::{EngineSettings, WorkerServing};
@@ -26,10 +27,13 @@ use super::status::outage_log::OutageLog;
 use super::workers::worker_desks::WorkerDesks;
 use crate::attempts::Execute;
 use schedd_core::config::Config;
+use schedd_core::domain::name::job_source::SourceName;
 use schedd_core::domain::queue::lane_serving::Serving;
+use schedd_core::domain::queue::queue_rules::{QueueChange, QueueKey};
 use schedd_core::domain::queue::shard_map::ShardMap;
+use schedd_schedule::names::QueueName;
 use schedd_schedule::time::zone::Zone;
-use schedd_store::{ShardsError, Store};
+use schedd_store::{QueueSwitch, Section, ShardsError, Store, StoreError};
 
 /// The time between two looks for new shards.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -239,6 +243,38 @@ impl ShardEngines {
         }
     }
 
+    /// Gives a shard the pauses and settings that operators made for spread queues. A new shard lacks
+    /// them, and so does a shard that did not answer at the time.
+    async fn copy_settings_by_hand(&self, shard: &Store) -> Result<(), StoreError> {
+        let queues = self.home.read_queues().await?.into_keys().collect();
+        let spread: Vec<QueueName> = self.home.read_spread(&queues).await?.into_iter().collect();
+        let at_home = self.home.read_queue_settings(&spread).await?;
+        let here = shard.read_queue_settings(&spread).await?;
+        let sections = self.lock().file.as_ref().map(sections_of).unwrap_or_default();
+        let source = SourceName::from(&self.settings.node);
+        for ((queue, home), here) in spread.iter().zip(at_home).zip(here) {
+            let is_set = home.set.is_some() && here.set.is_none();
+            let is_paused = home.paused.is_some() && here.paused.is_none();
+            let section = Section::Queue(queue.clone());
+            if let Some(text) = sections.get(&section).filter(|_| is_set || is_paused) {
+                // The declaration by the file comes first, because it would end settings by hand.
+                shard.declare_section(&source, &section, Some(text)).await?;
+            }
+            if is_set {
+                let named = [QueueKey::Concurrency, QueueKey::Share].into_iter();
+                let named = named
+                    .filter(|key| *key != QueueKey::Concurrency || home.is_concurrency_by_hand);
+                let change =
+                    QueueChange { settings: home.settings.clone(), named: named.collect() };
+                shard.set_queue(queue, &change).await?;
+            }
+            if is_paused {
+                shard.switch_queue(queue, QueueSwitch::Pause).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Starts the engine of a shard. Returns false if the shard does not answer.
     async fn start(&self, store: Store, stop: &CancellationToken) -> bool {
         let Some(shard) = store.shard_number() else { return true };
@@ -269,6 +305,10 @@ impl ShardEngines {
                 return false;
             }
         };
+        if let Err(error) = self.copy_settings_by_hand(&store).await {
+            self.log.failed(&error, &format!("no run of shard {shard} starts"));
+            return false;
+        }
         let mut state = self.lock();
         if stop.is_cancelled() {
             return true;

@@ -9,5 +9,6 @@ pub(crate) mod primary_search;
 pub(crate) mod redis_link;
 pub(crate) mod refusal;
 pub(crate) mod replica_wait;
+mod script_calls;
 mod sentinel_news;
 mod slot_move;

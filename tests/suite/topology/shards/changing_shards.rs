@@ -15,8 +15,20 @@ fn new_shards_are_served_without_a_restart_and_jobs_of_the_old_map_still_run() {
     await_shards(&node, 3);
     let before = names("before", 30);
     scene.add(&before, "15s", &[]).good();
+    scene.ctl.run(&["queue", "set", "mail", "concurrency=7"]).good();
+    scene.ctl.run(&["queue", "pause", "mail"]).good();
     std::fs::write(node.jobs_file(), file(5)).unwrap();
     await_shards(&node, 5);
+    for shard in ["3", "4"] {
+        let key = format!("{{schedd.{shard}}}:queue:mail");
+        let fields: Vec<Option<String>> = redis::cmd("HMGET")
+            .arg(key)
+            .arg(&["concurrency", "paused_in"])
+            .query(&mut redis.connection())
+            .unwrap();
+        assert_eq!(fields, [Some("7".to_owned()), Some("hand".to_owned())], "shard {shard}");
+    }
+    scene.ctl.run(&["queue", "resume", "mail"]).good();
     let after = names("after", 30);
     scene.add(&after, "1s", &[]).good();
     let mut connection = redis.connection();
@@ -34,6 +46,7 @@ fn new_shards_are_served_without_a_restart_and_jobs_of_the_old_map_still_run() {
     // A job whose place by the new map is another shard is found where it is.
     for name in &before {
         scene.ctl.run(&["show", name]).good();
+        scene.ctl.run(&["export", name]).good();
     }
     scene.assert_each_runs_once(&before);
 }

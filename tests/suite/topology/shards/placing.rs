@@ -57,6 +57,8 @@ fn jobs_of_one_key_or_unique_key_are_on_one_shard_whatever_their_names_are() {
     let mut connection = redis.connection();
     let counts = [0, 1, 2, 3].map(|shard| live_jobs(&mut connection, Some(shard)).len());
     assert_eq!(counts.iter().filter(|count| **count > 0).collect::<Vec<_>>(), [&12]);
+    let both = [("key", "customer-7"), ("unique", "welcome-42")];
+    scene.add(&names("both", 1), "1h", &both).refused(1, &["wanted only one of them"]);
     let unique = |name: &str| scene.add(&[name.to_owned()], "1h", &[("unique", "welcome-42")]);
     unique("first").good();
     for number in 0..6 {

@@ -125,7 +125,7 @@ fn compile_shards(
     let is_of_one_host = table.get("url_file").is_some()
         || url.is_some_and(|url| !url.contains("unix:") && RedisSeeds::of(url).is_none());
     if !is_of_one_host {
-        let message = "found a list of servers without the address of one server, wanted url = \"redis://HOST:PORT\" or url_file, or a number of shards";
+        let message = "found a list of servers, wanted a number of shards, or also the TCP address of one server: url = \"redis://HOST:PORT\" or url_file";
         spot.fault(problems, message);
         return None;
     }
@@ -154,7 +154,8 @@ fn host_list<'n>(spot: &Spot<'n>, problems: &mut Problems) -> Option<Vec<&'n str
         hosts.push(host);
     }
     if hosts.is_empty() {
-        return spot.wanted(problems, WANTED);
+        spot.fault(problems, format!("found an empty list, wanted {WANTED}"));
+        return None;
     }
     Some(hosts)
 }

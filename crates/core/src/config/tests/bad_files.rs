@@ -407,10 +407,13 @@ fn what_is_to_be_kept_is_held_to_its_bounds() {
             "redis.allow_eviction: found string \"yes\", wanted true or false",
         ),
         ("[redis]\nshards = 0", "redis.shards: found integer 0, wanted an integer from 1 to 1000"),
-        ("[redis]\nshards = ['a:1']", "a list of servers without the address of one server"),
+        (
+            "[redis]\nshards = ['a:1']",
+            "found a list of servers, wanted a number of shards, or also the TCP address",
+        ),
         (
             "[redis]\ncluster = ['h:1']\nshards = ['a:1']",
-            "a list of servers without the address of one server",
+            "found a list of servers, wanted a number of shards, or also the TCP address",
         ),
         ("[redis]\nurl = 'redis://h'\nshards = ['a:1', 'a:1']", "found a server twice"),
         ("[redis]\nurl = 'redis://h'\nshards = ['a b']", "wanted HOST:PORT"),

@@ -65,6 +65,14 @@ impl ShardMap {
         shard
     }
 
+    /// Returns the value of `shards` in a jobs file.
+    pub fn toml(&self) -> String {
+        match self {
+            Self::Count(count) => count.to_string(),
+            Self::Servers(servers) => format!("{servers:?}"),
+        }
+    }
+
     /// Returns true if this map can replace `former`: it has the former shards at their places, and
     /// perhaps more.
     pub fn extends(&self, former: &Self) -> bool {
