@@ -396,8 +396,8 @@ async fn is_planned(place: &Store, run: &RunId) -> Result<bool, ClientError> {
     Ok(job.is_some_and(|job| job.pending.as_ref() == Some(run)))
 }
 
-/// Returns the result of adding `job`, as Redis answered. If `keeps` is true, a job that exists
-/// already counts as added.
+/// Converts `answer`, the answer of Redis to the add of `job`, into the result for the caller. If
+/// `keeps` is true, an existing job is a success.
 async fn answered(
     store: &Store,
     name: JobName,

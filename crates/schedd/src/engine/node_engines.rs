@@ -143,12 +143,12 @@ impl NodeEngines {
         self.shards.views.clone()
     }
 
-    /// Returns the place where workers ask this node for runs.
+    /// Returns the desks, at which workers ask this node for runs.
     pub fn worker_desks(&self) -> WorkerDesks {
         self.shards.desks.clone()
     }
 
-    /// Returns the longest possible duration of a stop that begins now, up to the end of the loops.
+    /// Returns the longest time that [`NodeEngines::stop`] can take if it is called now.
     pub fn longest_stop(&self) -> Duration {
         let state = self.shards.lock();
         let of_shards = state.engines.values().map(Engine::longest_stop);

@@ -45,8 +45,8 @@ impl RedisLink {
         self.invoke_all_on(&open, invocations).await
     }
 
-    /// Records that the node accepts the data on `server`. From now on
-    /// [`RedisLink::invoke_where_trusted`] calls no other server.
+    /// Records that the node has checked the data on `server`. From now on
+    /// [`RedisLink::invoke_where_trusted`] fails if another server is connected.
     pub(crate) fn trust(&self, server: &str) {
         *self.shared.trusted.lock().unwrap_or_else(PoisonError::into_inner) =
             Some(server.to_owned());

@@ -16,7 +16,7 @@ pub(super) struct ShardScene {
 }
 
 impl ShardScene {
-    /// Makes a scene whose commands read this jobs file.
+    /// Creates a scene. Its `schedctl` finds Redis by the jobs file with this text.
     pub(super) fn new(file: &str) -> Self {
         let ctl = Schedctl::alone();
         std::fs::write(ctl.home().join("jobs.toml"), file).unwrap();

@@ -111,8 +111,8 @@ pub(crate) fn compile_redis(
     }
 }
 
-/// Compiles the shards: their number, or a list of servers. Servers of a list are reached like the
-/// server of `url`, so only an address of one host can have a list.
+/// Compiles `shards`: a number, or a list of servers. The servers of a list get the user, password and
+/// TLS settings of `url`, so `url` must name one host.
 fn compile_shards(
     spot: &Spot<'_>,
     table: &TableReader<'_>,

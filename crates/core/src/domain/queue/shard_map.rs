@@ -42,7 +42,7 @@ impl ShardMap {
         }
     }
 
-    /// Returns the shard of the jobs that `text` places, such as a key or a name.
+    /// Returns the number of the shard for jobs with this key or name. Equal texts have equal shards.
     ///
     /// If the number of shards grows from n to m, the part (m - n) / m of all texts moves, and only
     /// to new shards (jump consistent hash, Lamping and Veach 2014).
@@ -84,7 +84,7 @@ impl ShardMap {
     }
 }
 
-/// Returns the hash FNV-1a of a text, with 64 bits.
+/// Returns the 64-bit FNV-1a hash of a text.
 fn fnv_1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

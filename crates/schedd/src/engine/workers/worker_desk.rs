@@ -72,8 +72,8 @@ impl WorkerDesk {
         self.claims.slots.lanes_of_workers().iter().any(|lane| lane.queue() == queue)
     }
 
-    /// Claims runs for a question when they are due. Returns no runs after the wait of the question,
-    /// or at a stop of the node.
+    /// Waits until due runs are claimed for the question `ask`, and returns them. Returns an empty
+    /// list when the time of the question is over, or when the node stops.
     pub(super) async fn wait_for_runs(
         &self,
         ask: &Arc<WorkerAsk>,
