@@ -107,7 +107,7 @@ use connection::redis_link::RedisLink;
 use connection::replica_wait::ReplicaWait;
 use server::scripts::{Invocation, Script};
 
-use schedd_core::domain::queue::shard_map::ShardMap;
+use schedd_core::domain::queue::shard_map::{ShardMap, ShardRecord};
 use schedd_schedule::time::time_histogram::TimeCounts;
 use schedd_schedule::time::unix_millis::UnixMillis;
 
@@ -140,7 +140,7 @@ struct OpenShards(Mutex<KnownShards>);
 #[derive(Debug, Default)]
 struct KnownShards {
     /// The instant of the last read, and what it found.
-    read: Option<(Instant, Option<ShardMap>)>,
+    read: Option<(Instant, Option<ShardRecord>)>,
     /// The stores of the shards of `of`, by their numbers.
     stores: Vec<Store>,
     of: Option<ShardMap>,

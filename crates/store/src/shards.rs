@@ -14,7 +14,8 @@ use redis::{RedisError, Value};
 use crate::Store;
 use crate::server::reply::{number_of, text_of};
 use crate::server::store_error::StoreError;
-use schedd_core::domain::queue::shard_map::ShardMap;
+use schedd_core::domain::job::unique_rule::UniqueKey;
+use schedd_core::domain::queue::shard_map::{ShardMap, ShardRecord};
 use schedd_schedule::names::{JobName, QueueName, RunId};
 
 /// The time for which the map of shards, once read, is used again.
@@ -37,6 +38,16 @@ pub enum ShardsError {
     /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A new server does not answer. It may be misspelt, and shards are never removed.
+    #[error(
+        "no answer of the new server {server}, wanted servers that answer before they get jobs: {why}"
+    )]
+    Silent {
+        /// The server, `HOST:PORT`.
+        server: String,
+        /// The error of the server.
+        why: StoreError,
+    },
     /// The namespace has other shards. Their jobs would be left behind.
     #[error(
         "the namespace has shards = {}, found shards = {}, wanted the former shards at their places; shards can only be added at the end",
@@ -54,8 +65,8 @@ pub enum ShardsError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Trace {
     Nothing,
-    /// The job is over.
-    Remains,
+    /// The job is over. The value is the time at which its last run ended, Unix ms; 0 if it had none.
+    Remains(i64),
     LiveJob,
     Run,
 }
@@ -68,7 +79,7 @@ impl Store {
 
     /// Reads the shards of the namespace; `None` if it has none. A damaged record counts as missing,
     /// and nodes record the shards of their file again.
-    pub async fn read_shards(&self) -> Result<Option<ShardMap>, StoreError> {
+    pub async fn read_shards(&self) -> Result<Option<ShardRecord>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("GET").arg(self.keys.shards());
         let answer = self.well_typed(&mut pipeline).await?;
@@ -76,24 +87,32 @@ impl Store {
     }
 
     /// Records the shards of the namespace, unless it has these or more. Returns the shards that the
-    /// namespace then has. Of two nodes that record at the same time, the last wins. So a node records
+    /// namespace then has. Fails if a new server does not answer. Of two nodes that record at the same time, the last wins. So a node records
     /// its shards again at intervals.
     pub async fn record_shards(&self, wanted: &ShardMap) -> Result<ShardMap, ShardsError> {
-        match self.read_shards().await? {
-            Some(recorded) if recorded.extends(wanted) => return Ok(recorded),
-            Some(recorded) if !wanted.extends(&recorded) => {
-                return Err(ShardsError::Differ { recorded, wanted: wanted.clone() });
+        let differ = |recorded| ShardsError::Differ { recorded, wanted: wanted.clone() };
+        let former = self.read_shards().await?;
+        match &former {
+            Some(former) if former.map.extends(wanted) => return Ok(former.map.clone()),
+            Some(former) if !wanted.extends(&former.map) => {
+                return Err(differ(former.map.clone()));
             }
             _ => {}
         }
-        let mut pipeline = redis::pipe();
-        pipeline.cmd("SET").arg(self.keys.shards()).arg(wanted.to_string());
-        self.link.query(&mut pipeline).await?;
-        match self.read_shards().await? {
-            Some(now) if now.extends(wanted) || wanted.extends(&now) => Ok(now),
-            Some(recorded) => Err(ShardsError::Differ { recorded, wanted: wanted.clone() }),
-            None => Ok(wanted.clone()),
+        let known = former.as_ref().map_or(0, |former| former.map.count());
+        for shard in known..wanted.count() {
+            if let Some(server) = wanted.server(shard) {
+                let silent = |why| ShardsError::Silent { server: server.to_owned(), why };
+                self.open_shard(wanted, shard)?.ping().await.map_err(silent)?;
+            }
         }
+        let record = ShardRecord::grown(former, wanted.clone());
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("SET").arg(self.keys.shards()).arg(record.to_string());
+        self.link.query(&mut pipeline).await?;
+        self.shards.lock().read = None;
+        let now = self.read_shards().await?.map_or_else(|| wanted.clone(), |record| record.map);
+        if now.extends(wanted) || wanted.extends(&now) { Ok(now) } else { Err(differ(now)) }
     }
 
     /// Returns those of these queues whose one-shots are placed on shards.
@@ -114,28 +133,36 @@ impl Store {
         Ok(spread.map(|(queue, _)| queue.clone()).collect())
     }
 
-    /// Returns this namespace, and after it its shards. Their map is read at most every 2 s.
+    /// Returns this namespace, and after it its shards.
     pub async fn with_shards(&self) -> Result<Vec<Self>, StoreError> {
+        let known = self.recorded_shards().await?;
+        Ok(known.map_or_else(|| vec![self.clone()], |(_, places)| places))
+    }
+
+    /// Returns the record of the shards with this namespace, and after it its shards; `None` without
+    /// shards. The record is read at most every 2 s.
+    pub async fn recorded_shards(&self) -> Result<Option<(ShardRecord, Vec<Self>)>, StoreError> {
         let read = self.shards.lock().read.clone();
-        let map = if let Some((_, map)) = read.filter(|(at, _)| at.elapsed() < FRESH) {
-            map
+        let record = if let Some((_, record)) = read.filter(|(at, _)| at.elapsed() < FRESH) {
+            record
         } else {
-            let map = self.read_shards().await?;
-            self.shards.lock().read = Some((Instant::now(), map.clone()));
-            map
+            let record = self.read_shards().await?;
+            self.shards.lock().read = Some((Instant::now(), record.clone()));
+            record
         };
+        let Some(record) = record else { return Ok(None) };
+        let map = &record.map;
         let mut known = self.shards.lock();
-        let mut places = vec![self.clone()];
-        let Some(map) = map else { return Ok(places) };
         if known.of.as_ref().is_some_and(|former| !map.extends(former)) {
             known.stores.clear();
         }
         for shard in u32::try_from(known.stores.len()).unwrap_or(u32::MAX)..map.count() {
-            known.stores.push(self.open_shard(&map, shard)?);
+            known.stores.push(self.open_shard(map, shard)?);
         }
-        known.of = Some(map);
-        places.extend(known.stores.iter().map(|store| self.like(store)));
-        Ok(places)
+        known.of = Some(map.clone());
+        let shards = known.stores.iter().map(|store| self.like(store));
+        let places = [self.clone()].into_iter().chain(shards).collect();
+        Ok(Some((record, places)))
     }
 
     /// Returns this namespace, and those of its shards that answer. A shard that did not is asked again
@@ -148,9 +175,7 @@ impl Store {
             if let Some((_, error)) = last.filter(|(at, _)| at.elapsed() < SILENT) {
                 return (store, Err(error));
             }
-            let mut pipeline = redis::pipe();
-            pipeline.cmd("PING");
-            let answer = store.link.query(&mut pipeline).await.map(drop);
+            let answer = store.ping().await;
             let silence = answer.clone().err().map(|error| (Instant::now(), error));
             store.shards.lock().silent = silence;
             (store, answer)
@@ -164,13 +189,42 @@ impl Store {
         Ok(found)
     }
 
+    /// Returns true for each of these jobs that this place has: a job of the name that is live or whose
+    /// history is kept, or an entry of the unique key.
+    pub async fn has_jobs(
+        &self,
+        jobs: &[(Option<&JobName>, Option<&UniqueKey>)],
+    ) -> Result<Vec<bool>, StoreError> {
+        let mut pipeline = redis::pipe();
+        for (name, unique) in jobs {
+            if let Some(name) = name {
+                pipeline.cmd("EXISTS").arg(self.keys.job(name));
+            }
+            if let Some(unique) = unique {
+                pipeline.cmd("EXISTS").arg(self.keys.unique(unique));
+            }
+        }
+        let mut answers = self.link.query(&mut pipeline).await?.into_iter();
+        let mut is_there = |is_asked: bool| {
+            let answer = is_asked.then(|| answers.next()).flatten();
+            answer.as_ref().and_then(number_of).is_some_and(|count| count > 0)
+        };
+        let has = jobs.iter().map(|(name, unique)| {
+            let (has_name, has_key) = (is_there(name.is_some()), is_there(unique.is_some()));
+            has_name || has_key
+        });
+        Ok(has.collect())
+    }
+
     /// Returns the place that has the job, or had it last: the namespace or a shard. Returns the
-    /// namespace for an unknown job. Fails if no place knows the job and a place does not answer.
+    /// namespace for an unknown job. Fails if several places have a live job of this name. Fails if
+    /// no place knows the job and a place does not answer.
     pub async fn place_of_job(&self, job: &JobName) -> Result<Self, StoreError> {
         self.place_of(job, None).await
     }
 
-    /// Returns the place that has the run, as [`Store::place_of_job`] does for a job.
+    /// Returns the place that has the run, as [`Store::place_of_job`] does for a job. Fails if several
+    /// places have the run.
     pub async fn place_of_run(&self, run: &RunId) -> Result<Self, StoreError> {
         self.place_of(run.job(), Some(run)).await
     }
@@ -182,17 +236,25 @@ impl Store {
         }
         let traces = places.iter().map(|place| place.trace_of(job, run));
         let traces = futures_util::future::join_all(traces).await;
-        let (mut best, mut failed) = ((Trace::Nothing, self), None);
+        let (mut best, mut having, mut failed) = (Trace::Nothing, vec![self], None);
         for (place, trace) in places.iter().zip(traces) {
             match trace {
-                Ok(trace) if trace > best.0 => best = (trace, place),
+                Ok(trace) if trace > best => (best, having) = (trace, vec![place]),
+                Ok(trace) if trace == best => having.push(place),
                 Ok(_) => {}
                 Err(error) => failed = Some(error),
             }
         }
-        match (best, failed) {
-            ((Trace::Nothing, _), Some(error)) => Err(error),
-            ((_, place), _) => Ok(place.clone()),
+        match (best, failed, having.as_slice()) {
+            (Trace::Nothing, Some(error), _) => Err(error),
+            (Trace::LiveJob | Trace::Run, _, [_, _, ..]) => {
+                let named = |place: &&Self| format!("{} at {}", place.namespace(), place.address());
+                Err(StoreError::SeveralPlaces {
+                    subject: run.map_or_else(|| format!("job {job}"), |run| format!("run {run}")),
+                    places: having.iter().map(named).collect::<Vec<_>>().join(", "),
+                })
+            }
+            _ => Ok(having[0].clone()),
         }
     }
 
@@ -200,22 +262,31 @@ impl Store {
         let mut pipeline = redis::pipe();
         // A hidden job begins with its first notice, at the place of the job it is about.
         let subject = job.notice_subject().map_or_else(|| job.clone(), |(subject, _)| subject);
-        pipeline.cmd("EXISTS").arg(self.keys.job(&subject)).arg(self.keys.job_history(job));
+        pipeline.cmd("EXISTS").arg(self.keys.job(&subject));
+        pipeline.cmd("ZREVRANGE").arg(self.keys.job_history(job)).arg(&[0, 0]).arg("WITHSCORES");
         pipeline.cmd("ZSCORE").arg(self.keys.jobs()).arg(job.as_str());
         if let Some(run) = run {
             pipeline.cmd("EXISTS").arg(self.keys.run(run));
         }
         // A key of the wrong type counts as missing. The consistency check reports the key.
         let answers = self.link.ask(&mut pipeline).await?;
-        let number = |at: usize| answers.get(at)?.as_ref().ok().and_then(number_of);
-        let is_live =
-            answers.get(1).is_some_and(|it| it.as_ref().is_ok_and(|it| *it != Value::Nil));
-        Ok(match (number(2), is_live, number(0)) {
-            (Some(1..), ..) => Trace::Run,
-            (_, true, _) => Trace::LiveJob,
-            (.., Some(1..)) => Trace::Remains,
-            _ => Trace::Nothing,
+        let answer = |at: usize| answers.get(at)?.as_ref().ok();
+        let is_there = |at: usize| answer(at).and_then(number_of).is_some_and(|count| count > 0);
+        let last_end = answer(1).and_then(last_score);
+        let is_live = answer(2).is_some_and(|score| *score != Value::Nil);
+        Ok(match last_end {
+            _ if is_there(3) => Trace::Run,
+            _ if is_live => Trace::LiveJob,
+            Some(ended) => Trace::Remains(ended),
+            None if is_there(0) => Trace::Remains(0),
+            None => Trace::Nothing,
         })
+    }
+
+    async fn ping(&self) -> Result<(), StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("PING");
+        self.link.query(&mut pipeline).await.map(drop)
     }
 
     fn open_shard(&self, map: &ShardMap, shard: u32) -> Result<Self, StoreError> {
@@ -235,4 +306,10 @@ impl Store {
             ..store.clone()
         }
     }
+}
+
+/// Returns the score in an answer to ZREVRANGE WITHSCORES for one entry; `None` without an entry.
+fn last_score(answer: &Value) -> Option<i64> {
+    let Value::Array(items) = answer else { return None };
+    number_of(items.get(1)?)
 }

@@ -37,6 +37,7 @@ pub(super) fn request(name: JobName, job: &NamedJob, existing: Existing) -> Requ
     let start_in: Option<Duration> = job.start_in;
     Request {
         name,
+        is_drawn: job.name.is_none(),
         spec: job.spec.clone(),
         start_in,
         kind: SourceKind::Api,

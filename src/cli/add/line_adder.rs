@@ -9,7 +9,7 @@ use super::key_conflict::key_taken;
 use super::line_reader::Batch;
 use super::name_conflict;
 use crate::cli::failure::CliFailure;
-use schedd::adding::{AddPools, DRAWS, draw_name, past_problem};
+use schedd::adding::{AddPools, DRAWS, PlacedAnswer, draw_name, past_problem};
 use schedd::engine::planning::planting::{Applied, PlantingError, Request};
 use schedd_core::config::NamedJob;
 use schedd_schedule::names::{IdError, JobName};
@@ -22,7 +22,6 @@ pub(super) type AddedLines = BTreeMap<usize, Result<(AddResult, NamedJob), CliFa
 
 /// Adds the jobs of batches to Redis.
 pub(super) struct LineAdder {
-    pub(super) store: Store,
     /// True if a line may change an existing job.
     pub(super) replaces: bool,
     /// True if a line for an existing job counts as added.
@@ -59,15 +58,16 @@ impl LineAdder {
             let requests = requests.map_err(|error| CliFailure::Failed(error.to_string()))?;
             let applied = self.apply(&open, &requests).await?;
             let mut clashed = Vec::new();
-            for (((line, job), request), answer) in open.into_iter().zip(requests).zip(applied) {
+            for (((line, job), request), (place, answer)) in
+                open.into_iter().zip(requests).zip(applied)
+            {
                 let is_drawn = job.name.is_none();
                 match answer {
                     Ok(Applied::Exists | Applied::OtherKind(_)) if is_drawn => {
                         clashed.push((line, job));
                     }
                     answer => {
-                        let place = self.pools.store_of(&self.store, &request);
-                        let added = self.answered(place, request.name, &job, answer).await?;
+                        let added = self.answered(&place, request.name, &job, answer).await?;
                         outcomes.insert(line, added.map(|added| (added, job)));
                     }
                 }
@@ -104,8 +104,8 @@ impl LineAdder {
         &self,
         open: &[(usize, NamedJob)],
         requests: &[Request],
-    ) -> Result<Vec<Result<Applied, PlantingError>>, CliFailure> {
-        let applied = self.pools.apply(&self.store, &self.host_zone, requests).await;
+    ) -> Result<Vec<PlacedAnswer>, CliFailure> {
+        let applied = self.pools.apply(&self.host_zone, requests).await;
         applied.map_err(|error| {
             let (first, last) = (open.first().map_or(0, |(line, _)| *line), open.last().map_or(0, |(line, _)| *line));
             let failure = CliFailure::from(error);

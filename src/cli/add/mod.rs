@@ -38,7 +38,6 @@ use super::render::{Console, rfc3339, shown, zone_of_job};
 use super::runs::run_verb::{WaitingForRun, wait_for};
 use super::state::node_presence::warn_if_none_takes;
 use crate::cli::local_zone::local_zone;
-use schedd::engine::planning::instances;
 use schedd::engine::planning::planting::{Applied, Request};
 use schedd_core::config::NamedJob;
 use schedd_schedule::names::{JobName, RunId};
@@ -97,7 +96,7 @@ pub(crate) async fn add(
     for other in add_warnings::strangers(&store, &others).await? {
         console.warn(&format!("--not-while: {}", add_warnings::stranger_words(&other)));
     }
-    let (place, mut added) = apply(&store, &pools, args, &job, seen, &host_zone).await?;
+    let (place, mut added) = apply(&pools, args, &job, seen, &host_zone).await?;
     match owed {
         Some(at) if added.2 == Some(at) => instant::report_due(at, now, &zone, console),
         Some(at) => console.warn(&format!(
@@ -170,27 +169,28 @@ fn nothing_to_wait_for(name: &JobName, result: &str) -> CliFailure {
     ))
 }
 
-/// Returns the revision of the job that `--replace` changes, or `None` if no such job exists. The
-/// add fails if somebody else changes the job after this read.
-async fn seen_of(store: &Store, args: &AddArgs) -> Result<Option<Rev>, CliFailure> {
+/// Returns the job that `--replace` changes: its place and its revision. Returns `None` if no such job
+/// exists. The add fails if somebody else changes the job after this read.
+async fn seen_of(store: &Store, args: &AddArgs) -> Result<Option<(Store, Rev)>, CliFailure> {
     let Some(name) =
         args.keys.text("name").filter(|_| args.replace).and_then(|name| name.parse().ok())
     else {
         return Ok(None);
     };
     let place = store.place_of_job(&name).await?;
-    Ok(place.read_job(&name).await?.filter(JobRecord::is_live).map(|job| job.rev))
+    let job = place.read_job(&name).await?.filter(JobRecord::is_live);
+    Ok(job.map(|job| (place, job.rev)))
 }
 
 /// Writes one job, given by flags, to its place. Returns the place too.
 async fn apply(
-    home: &Store,
     pools: &AddPools,
     args: &AddArgs,
     job: &NamedJob,
-    seen: Option<Rev>,
+    seen: Option<(Store, Rev)>,
     host_zone: &Zone,
 ) -> Result<(Store, AddResult), CliFailure> {
+    let (former, rev) = seen.unzip();
     for _ in 0..DRAWS {
         let is_drawn = job.name.is_none();
         let name = match &job.name {
@@ -198,9 +198,17 @@ async fn apply(
             None => draw_name().map_err(|error| CliFailure::Failed(error.to_string()))?,
         };
         let existing = if args.replace && !is_drawn { Existing::Edit } else { Existing::Refuse };
-        let request = Request { seen: seen.clone(), ..request(name.clone(), job, existing) };
-        let store = pools.store_of(home, &request);
-        let added = match instances::apply_one(store, host_zone, &request).await? {
+        let request = Request { seen: rev.clone(), ..request(name.clone(), job, existing) };
+        if let Some(former) = &former {
+            let place = pools.place_of(&request).await?;
+            if former.namespace() != place.namespace() {
+                return Err(CliFailure::Conflict(name_conflict::elsewhere(&name, former, &place)));
+            }
+        }
+        let answer = pools.apply(host_zone, std::slice::from_ref(&request)).await?.pop();
+        let Some((store, applied)) = answer else { continue };
+        let store = &store;
+        let added = match applied? {
             Applied::Created(next) => Ok((name, "created", next)),
             Applied::Updated(Some(next)) => Ok((name, "updated", Some(next))),
             Applied::Updated(None) => pending(store, name, "updated").await,

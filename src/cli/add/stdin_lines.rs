@@ -105,7 +105,6 @@ pub(crate) async fn add_from(
     let array = matches!(lines.form, ResultForm::Command).then(JsonArray::default);
     let asked = (now, Instant::now());
     let adder = Arc::new(LineAdder {
-        store: store.clone(),
         replaces: lines.replaces,
         if_absent: lines.if_absent,
         allows_past: lines.allows_past,

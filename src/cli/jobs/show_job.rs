@@ -80,11 +80,16 @@ pub(super) async fn show_job(
         fields.extend(failed_notices.json(&job.zone()));
         fields.extend(job_use.json());
         fields.extend(links_json(&job, &children));
+        fields.insert("shard".to_owned(), json!(store.shard_number()));
         console.json(&Value::Object(fields));
     } else {
         let mut ids = ShortIds::default();
         ids.read_for(&MergedPlaces::only(store), runs.iter().map(|run| &run.record.run)).await?;
         job_text(&job, &upcoming, (&runs, &ids), Relative { now }, console);
+        if let Some(shard) = store.shard_number() {
+            let place = format!("{shard}, namespace {} at {}", store.namespace(), store.address());
+            field("shard", &place, console);
+        }
         if !children.is_empty() {
             let names: Vec<&str> = children.iter().map(JobName::as_str).collect();
             field("children", &names.join(", "), console);

@@ -86,6 +86,7 @@ async fn add_again(store: &Store, name: &JobName) -> Result<Option<RunId>, CliFa
     };
     let request = Request {
         name: name.clone(),
+        is_drawn: false,
         spec: Arc::new(spec),
         start_in: Some(Duration::ZERO),
         kind: SourceKind::Api,

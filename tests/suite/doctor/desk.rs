@@ -48,6 +48,7 @@ impl Desk {
         let job = config::job_from_value(&keys, &Zone::utc()).unwrap();
         let request = Request {
             name: job.name.unwrap(),
+            is_drawn: false,
             spec: job.spec,
             start_in: None,
             kind: SourceKind::Api,

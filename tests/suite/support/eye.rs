@@ -74,6 +74,7 @@ impl Eye {
         let job = config::job_from_value(json, &Zone::utc()).unwrap();
         let request = Request {
             name: job.name.unwrap(),
+            is_drawn: false,
             spec: job.spec,
             start_in: job.start_in,
             kind: SourceKind::Api,

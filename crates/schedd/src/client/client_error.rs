@@ -40,10 +40,12 @@ pub enum ClientError {
 impl From<StoreError> for ClientError {
     fn from(error: StoreError) -> Self {
         let text = error.to_string();
-        if matches!(error, StoreError::NotReplicated { .. }) {
-            return Self::NotReplicated(text);
+        match error {
+            StoreError::NotReplicated { .. } => Self::NotReplicated(text),
+            StoreError::SeveralPlaces { .. } => Self::Conflict(text),
+            error if error.is_passing() => Self::Unreachable(text),
+            _ => Self::Failed(text),
         }
-        if error.is_passing() { Self::Unreachable(text) } else { Self::Failed(text) }
     }
 }
 

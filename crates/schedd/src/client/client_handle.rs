@@ -192,9 +192,11 @@ impl Client {
                 .iter()
                 .map(|(at, job)| request(job, batch[*at].if_exists()))
                 .collect::<Result<_, _>>()?;
-            let applied = known.pools.apply(&self.store, &self.zone, &requests).await?;
+            let applied = known.pools.apply(&self.zone, &requests).await?;
             let mut clashed = Vec::new();
-            for (((at, job), request), answer) in open.into_iter().zip(requests).zip(applied) {
+            for (((at, job), request), (place, answer)) in
+                open.into_iter().zip(requests).zip(applied)
+            {
                 if job.name.is_none()
                     && matches!(answer, Ok(Applied::Exists | Applied::OtherKind(_)))
                 {
@@ -202,8 +204,7 @@ impl Client {
                     continue;
                 }
                 let keeps = batch[at].if_exists() == IfExists::Keep;
-                let place = known.pools.store_of(&self.store, &request);
-                results[at] = Some(answered(place, request.name, &job, keeps, answer).await);
+                results[at] = Some(answered(&place, request.name, &job, keeps, answer).await);
             }
             open = clashed;
         }
@@ -468,6 +469,7 @@ fn request(job: &NamedJob, if_exists: IfExists) -> Result<Request, ClientError> 
     };
     Ok(Request {
         name,
+        is_drawn: job.name.is_none(),
         spec: job.spec.clone(),
         start_in: job.start_in,
         kind: SourceKind::Api,

@@ -225,21 +225,29 @@ impl ShardEngines {
     }
 
     async fn record(&self, wanted: &ShardMap) {
-        match self.home.record_shards(wanted).await {
-            Ok(recorded) if recorded != *wanted && self.log.is_new("fewer shards") => {
-                info!(
-                    "The namespace has more shards than [redis] shards of the jobs file. This node serves all of them."
-                );
+        let refusal = match self.home.record_shards(wanted).await {
+            Ok(recorded) => {
+                if recorded != *wanted && self.log.is_new("fewer shards") {
+                    info!(
+                        "The namespace has more shards than [redis] shards of the jobs file. This node serves all of them."
+                    );
+                }
+                String::new()
             }
-            Ok(_) => {}
             Err(ShardsError::Store(error)) => {
                 self.log.failed(&error, "the shards of the jobs file are not recorded");
+                return;
             }
-            Err(error @ ShardsError::Differ { .. }) => {
-                if self.log.is_new("other shards") {
-                    warn!("[redis] shards of the jobs file was refused: {error}.");
+            Err(error) => {
+                let refusal = format!("[redis] shards was refused: {error}");
+                if self.log.is_new(&refusal) {
+                    warn!("{refusal}.");
                 }
+                refusal
             }
+        };
+        if self.views.health.problems.set_shards(&refusal) {
+            self.views.node.wakeups.presence.notify_one();
         }
     }
 

@@ -68,6 +68,16 @@ pub enum StoreError {
         /// The address of Redis.
         address: String,
     },
+    /// Several places have a live job of this name, or this run. Nothing was changed.
+    #[error(
+        "{subject} is in several namespaces: {places}; wanted one of them, by --namespace and --redis"
+    )]
+    SeveralPlaces {
+        /// The job or the run.
+        subject: String,
+        /// The namespaces with their addresses.
+        places: String,
+    },
     /// A key of the namespace has the wrong Redis type.
     #[error(
         "key {key} holds a {found}, wanted a {wanted}; schedctl doctor --fix moves the key to quarantine"

@@ -52,6 +52,7 @@ fn of_two_edits_at_once_the_second_is_reported_the_newer_version() {
     let newer = eye.job("a").unwrap().rev;
     let request = Request {
         name: "a".parse().unwrap(),
+        is_drawn: false,
         spec: job_from_json(r#"{"command": ["three"]}"#, &Zone::utc()).unwrap().spec,
         start_in: None,
         kind: SourceKind::Api,

@@ -45,6 +45,7 @@ impl Played {
         let spec = job.spec;
         let request = Request {
             name: name.parse().unwrap(),
+            is_drawn: false,
             spec,
             start_in: None,
             kind: SourceKind::File,

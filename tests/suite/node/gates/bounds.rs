@@ -75,6 +75,7 @@ fn list_for(eye: &Eye, node: &str, job: &str) {
         config::job_from_value(&json!({"name": job, "shell": "true"}), &Zone::utc()).unwrap().spec;
     let request = Request {
         name: job.parse().unwrap(),
+        is_drawn: false,
         spec,
         start_in: None,
         kind: SourceKind::File,

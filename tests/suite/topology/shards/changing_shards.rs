@@ -1,9 +1,14 @@
 //! Shards that are added to a running namespace, and files that name other shards.
 
+use std::collections::BTreeSet;
+
 use super::await_shards;
 use super::shard_scene::{SPREAD, ShardScene, live_jobs, names};
 use crate::support::daemon::Schedd;
 use crate::support::redis::TestRedis;
+use crate::support::wait::{LONG, until};
+use crate::topology::place::Place;
+use crate::topology::tcp_server::TcpServer;
 
 #[test]
 fn new_shards_are_served_without_a_restart_and_jobs_of_the_old_map_still_run() {
@@ -52,7 +57,7 @@ fn new_shards_are_served_without_a_restart_and_jobs_of_the_old_map_still_run() {
 }
 
 #[test]
-fn a_file_with_fewer_or_other_shards_changes_nothing_and_the_log_says_so() {
+fn a_file_with_fewer_shards_changes_nothing_and_the_log_says_so() {
     let redis = TestRedis::start();
     let file =
         |shards: &str| format!("[redis]\nurl = {:?}\nshards = {shards}\n{SPREAD}", redis.url());
@@ -63,11 +68,105 @@ fn a_file_with_fewer_or_other_shards_changes_nothing_and_the_log_says_so() {
     let recorded: String =
         redis::cmd("GET").arg("{schedd}:shards").query(&mut redis.connection()).unwrap();
     assert_eq!(recorded, "count 3");
-    let () = redis::cmd("SET")
-        .arg("{schedd}:shards")
-        .arg("servers h:1")
-        .query(&mut redis.connection())
-        .unwrap();
-    let third = Schedd::with_private_redis().node("three").jobs(&file("2")).start();
-    third.wait_for_log("shards can only be added at the end");
+}
+
+#[test]
+fn a_file_with_other_servers_changes_nothing_and_the_node_says_so() {
+    let here = Place::here();
+    let [home, first, second] = [0; 3].map(|_| TcpServer::of_data(&here, &[]));
+    let file = |shard: &TcpServer| {
+        format!(
+            "[redis]\nurl = \"redis://{}/0\"\nshards = [{:?}]\n{SPREAD}",
+            home.address(),
+            shard.address()
+        )
+    };
+    let node = Schedd::with_private_redis().node("one").jobs(&file(&first)).start();
+    await_shards(&node, 1);
+    let other = Schedd::with_private_redis().node("two").jobs(&file(&second)).start();
+    other.wait_for_log("shards can only be added at the end");
+    let recorded: String = home.ask(&["GET", "{schedd}:shards"]).unwrap();
+    assert_eq!(recorded, format!("servers {}", first.address()));
+    let scene = ShardScene::new(&file(&first));
+    until("the node names the problem", LONG, || {
+        let nodes = scene.ctl.run(&["nodes", "--json"]).good().stdout;
+        nodes.contains("[redis] shards was refused").then_some(())
+    });
+    let report = scene.ctl.run(&["doctor"]);
+    assert!(report.stdout.contains("[redis] shards was refused"), "{report:?}");
+}
+
+#[test]
+fn an_add_after_growth_finds_the_job_where_it_is() {
+    let redis = TestRedis::start();
+    let file =
+        |shards: u32| format!("[redis]\nurl = {:?}\nshards = {shards}\n{SPREAD}", redis.url());
+    let scene = ShardScene::new(&file(2));
+    let node = Schedd::with_private_redis().jobs(&file(2)).start();
+    await_shards(&node, 2);
+    let jobs = names("mail", 20);
+    scene.add(&jobs, "1h", &[]).good();
+    for number in 0..20 {
+        scene.add_unique(number).good();
+    }
+    std::fs::write(node.jobs_file(), file(6)).unwrap();
+    await_shards(&node, 6);
+    let mut connection = redis.connection();
+    let recorded: String = redis::cmd("GET").arg("{schedd}:shards").query(&mut connection).unwrap();
+    assert_eq!(recorded, "count 6 after 2");
+    let live = |connection: &mut redis::Connection| -> Vec<BTreeSet<String>> {
+        (0..6).map(|shard| live_jobs(connection, Some(shard))).collect()
+    };
+    let before = live(&mut connection);
+    // An add of the same jobs finds all of them, and an edit changes them where they are.
+    for more in ["--if-absent", "--replace"] {
+        let lines = scene.lines(&jobs, "2h", &[]);
+        scene.ctl.run_with_input(&["add", "--stdin", more], &lines).good();
+    }
+    let again = scene.add(&jobs, "1h", &[]);
+    assert_eq!((again.code, again.stderr.matches("exists already").count()), (1, 20), "{again:?}");
+    for number in 0..20 {
+        scene.add_unique(number).refused(4, &[&format!("only-{number}")]);
+    }
+    let edit = ["add", "--replace", "--name", "mail3", "--in", "3h", "--queue", "mail"];
+    scene.ctl.run(&[&edit[..], &["--", "true"]].concat()).good();
+    assert_eq!(live(&mut connection), before);
+    // Jobs of new names are placed by the new map.
+    scene.add(&names("new", 20), "1h", &[]).good();
+    assert!((2..6).any(|shard| !live_jobs(&mut connection, Some(shard)).is_empty()));
+}
+
+#[test]
+fn a_verb_refuses_a_name_that_two_shards_have_and_names_both() {
+    let redis = TestRedis::start();
+    let file = format!("[redis]\nurl = {:?}\nshards = 4\n{SPREAD}", redis.url());
+    let scene = ShardScene::new(&file);
+    let node = Schedd::with_private_redis().jobs(&file).start();
+    await_shards(&node, 4);
+    let name = ["twice".to_owned()];
+    // By these keys the jobs belong to two shards.
+    for key in ["a", "mail-1"] {
+        scene.add(&name, "1h", &[("key", key)]).good();
+    }
+    let places: Vec<String> = (0..4)
+        .filter(|shard| live_jobs(&mut redis.connection(), Some(*shard)).contains("twice"))
+        .map(|shard| format!("schedd.{shard}"))
+        .collect();
+    assert_eq!(places.len(), 2);
+    scene.ctl.run(&["cancel", "twice"]).refused(4, &[&places[0], &places[1], "--namespace"]);
+    scene.ctl.run(&["--namespace", &places[0], "cancel", "twice"]).good();
+    let shown = scene.ctl.run(&["show", "twice", "--json"]).good().json();
+    assert_eq!(format!("schedd.{}", shown["shard"]), places[1]);
+    let shown = scene.ctl.run(&["show", "twice"]).good().stdout;
+    assert!(shown.contains(&format!("namespace {} at", places[1])), "{shown}");
+    scene.ctl.run(&["cancel", "twice"]).good();
+    // A job of the namespace itself keeps its name, and a job does not change its shard by an edit.
+    let home = ["add", "--name", "report", "--every", "1h", "--", "true"];
+    scene.ctl.run(&home).good();
+    scene.add(&["report".to_owned()], "1h", &[]).refused(1, &["job report exists already"]);
+    scene.add(&["moved".to_owned()], "1h", &[("key", "a")]).good();
+    let moved = ["add", "--replace", "--name", "moved", "--in", "1h", "--queue", "mail", "--key"];
+    let refused = scene.ctl.run(&[&moved[..], &["mail-1", "--", "true"]].concat());
+    refused.refused(4, &["the new definition belongs to"]);
+    scene.ctl.run(&[&moved[..], &["a", "--", "true"]].concat()).good();
 }

@@ -43,7 +43,7 @@ fn a_lost_shard_stops_only_its_own_jobs_and_loses_none() {
 }
 
 #[test]
-fn a_node_starts_without_a_shard_that_does_not_answer_and_serves_it_later() {
+fn a_new_server_becomes_a_shard_when_it_answers_and_may_be_away_later() {
     let here = Place::here();
     let [home, shard] = [0; 2].map(|_| TcpServer::of_data(&here, &[]));
     let file = format!(
@@ -53,6 +53,22 @@ fn a_node_starts_without_a_shard_that_does_not_answer_and_serves_it_later() {
     );
     shard.signal(Signal::STOP);
     let scene = ShardScene::new(&file);
+    let mut node = Schedd::with_private_redis().jobs(&file).start();
+    until("the node names the new server", LONG, || {
+        let nodes = scene.ctl.run(&["nodes", "--json"]).good().json();
+        let error = nodes[0]["config_error"].as_str()?;
+        error.contains(&format!("the new server {}", shard.address())).then_some(())
+    });
+    assert!(!home.ask::<bool>(&["EXISTS", "{schedd}:shards"]).unwrap());
+    shard.signal(Signal::CONT);
+    node.wait_for_log("This node serves the shard.");
+    until("the problem is over", LONG, || {
+        let nodes = scene.ctl.run(&["nodes", "--json"]).good().json();
+        nodes[0]["config_error"].is_null().then_some(())
+    });
+    node.term();
+    node.wait_exit();
+    shard.signal(Signal::STOP);
     let node = Schedd::with_private_redis().jobs(&file).start();
     node.wait_for_log(&format!("{}/0 cannot be reached", shard.address()));
     let refused = scene.add(&names("early", 1), "0s", &[]);

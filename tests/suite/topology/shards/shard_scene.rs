@@ -25,6 +25,11 @@ impl ShardScene {
 
     /// Adds a job to the spread queue for each name, all in one call. `more` are further keys.
     pub(super) fn add(&self, names: &[String], delay: &str, more: &[(&str, &str)]) -> Finished {
+        self.ctl.run_with_input(&["add", "--stdin"], &self.lines(names, delay, more))
+    }
+
+    /// Returns a line for `add --stdin` for each name.
+    pub(super) fn lines(&self, names: &[String], delay: &str, more: &[(&str, &str)]) -> Vec<u8> {
         let mut lines = String::new();
         for name in names {
             let mut job = serde_json::json!({
@@ -35,7 +40,13 @@ impl ShardScene {
             }
             writeln!(lines, "{job}").unwrap();
         }
-        self.ctl.run_with_input(&["add", "--stdin"], lines.as_bytes())
+        lines.into_bytes()
+    }
+
+    /// Adds a job without a name to the spread queue, with a unique key of this number.
+    pub(super) fn add_unique(&self, number: u32) -> Finished {
+        let unique = format!("only-{number}");
+        self.ctl.run(&["add", "--in", "1h", "--queue", "mail", "--unique", &unique, "--", "true"])
     }
 
     /// Waits until each of these jobs has run. Fails if a job ran more than once.

@@ -211,6 +211,7 @@ impl Instance {
     fn request(&self) -> Request {
         Request {
             name: self.name.clone(),
+            is_drawn: false,
             spec: Arc::new(self.spec.clone()),
             start_in: None,
             kind: SourceKind::File,

@@ -51,6 +51,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct Request {
     /// The name of the job.
     pub name: JobName,
+    /// True if the name was drawn at random, so that most likely no job has it.
+    pub is_drawn: bool,
     /// The checked definition to apply.
     pub spec: Arc<JobSpec>,
     /// The delay of a one-shot, counted from Redis' time at the start of the request. `None` if the
@@ -80,6 +82,7 @@ impl Request {
         })?;
         Ok(Self {
             name: name.clone(),
+            is_drawn: false,
             spec: Arc::new(spec),
             start_in: None,
             kind: SourceKind::File,

@@ -14,6 +14,8 @@ struct Texts {
     file: String,
     /// The reasons why parts of the last accepted file were not applied.
     jobs: String,
+    /// The reason why the shards of the file were refused.
+    shards: String,
     /// The reason why the HTTP API did not start.
     api: String,
 }
@@ -22,7 +24,7 @@ impl ConfigProblems {
     /// Returns all problems as one text, separated by `; `.
     pub(crate) fn text(&self) -> String {
         let texts = self.texts();
-        [&*texts.file, &*texts.jobs, &*texts.api]
+        [&*texts.file, &*texts.jobs, &*texts.shards, &*texts.api]
             .into_iter()
             .filter(|text| !text.is_empty())
             .collect::<Vec<_>>()
@@ -42,6 +44,15 @@ impl ConfigProblems {
     /// Sets the reasons why parts of the last accepted file were not applied.
     pub(crate) fn set_jobs(&self, reasons: String) {
         self.texts().jobs = reasons;
+    }
+
+    /// Sets the reason why the shards of the file were refused. Returns true if it is another reason
+    /// than before.
+    pub(crate) fn set_shards(&self, reason: &str) -> bool {
+        let mut texts = self.texts();
+        let is_new = texts.shards != reason;
+        reason.clone_into(&mut texts.shards);
+        is_new
     }
 
     /// Sets the reason why the HTTP API did not start.

@@ -107,6 +107,7 @@ impl Play {
         let job = config::job_from_value(spec, &Zone::utc()).unwrap();
         let request = Request {
             name: name("a"),
+            is_drawn: false,
             spec: job.spec,
             start_in: None,
             kind: SourceKind::Api,
