@@ -100,7 +100,9 @@ pub(super) fn latest_first(view: &View<'_>, first: &Attempt) -> Micros {
             view.latest(free, timing.clean + timing.kill_grace + SECOND)
         }
         _ if waits => view.latest(first.run.due, timing.clean),
-        _ if job.is_some_and(|job| job.sharing.requires.is_some() && job.only_node().is_none()) => {
+        _ if job.is_some_and(|job| job.sharing.requires.is_some())
+            && view.only_node(&first.run).is_none() =>
+        {
             view.latest_of_few(first, timing.clean)
         }
         // Nothing blocked it, so only a fault of a node that held it excuses it.

@@ -85,9 +85,16 @@ impl<'a> View<'a> {
         found
     }
 
-    /// Returns the only node that may begin this run, for a run of an instance.
+    /// Returns the only node that may begin this run: that of an instance, or the only node with the
+    /// label that the job requires.
     pub(super) fn only_node(&self, run: &RunName) -> Option<&'a str> {
-        self.evidence.jobs.get(&run.job)?.only_node()
+        let job = self.evidence.jobs.get(&run.job)?;
+        let label = job.sharing.requires.filter(|label| *label != SMALL);
+        let by_label = || match self.carriers(label?) {
+            [only] => Some(only.as_str()),
+            _ => None,
+        };
+        job.only_node().or_else(by_label)
     }
 
     /// Returns true if a fault between `from` and `to` could delay or lose a run.
