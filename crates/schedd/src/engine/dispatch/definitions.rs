@@ -52,9 +52,21 @@ impl Definitions {
         self.kept.get(name).cloned()
     }
 
+    /// Adds a definition to the cache. It may be outdated, as each of the cache.
+    pub(crate) fn keep(&mut self, name: JobName, definition: Arc<Definition>) {
+        self.kept.insert(name, definition);
+    }
+
     /// Removes a definition from the cache, so that its next use reads the job again.
     pub(crate) fn forget(&mut self, name: &JobName) {
         self.kept.remove(name);
+    }
+
+    /// Removes the definition of a one-shot from the cache, because it is not needed any more.
+    pub(crate) fn forget_once(&mut self, name: &JobName) {
+        if self.kept.get(name).is_some_and(|definition| definition.record.is_once) {
+            self.kept.remove(name);
+        }
     }
 
     /// Reads the definitions of `names` that are not in the cache. Returns the names of jobs that

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tracing::info;
 
+use super::run_report::{Report, ReportedRun};
 use super::waiting_asks::{WaitingAsk, WaitingAsks};
 use super::worker_ask::HandedRun;
 use crate::engine::dispatch::claimer::{ClaimParty, Claimer, StartClaimed};
@@ -164,6 +165,23 @@ impl WorkerClaims {
         let definitions = claimer.definitions();
         definitions.read_missing(names.iter()).await?;
         Ok(names.iter().map(|name| definitions.get(name)).collect())
+    }
+
+    /// Returns the definitions of the jobs of these reports, as [`Self::definitions`] does. The report
+    /// of an end is the last use of the definition of a one-shot.
+    pub(super) async fn definitions_for(
+        &self,
+        reports: &[ReportedRun],
+    ) -> Result<Vec<Option<Arc<Definition>>>, StoreError> {
+        let mut claimer = self.claimer.lock().await;
+        let definitions = claimer.definitions();
+        definitions.read_missing(reports.iter().map(|report| report.run.job())).await?;
+        let found = reports.iter().map(|report| definitions.get(report.run.job())).collect();
+        for report in reports.iter().filter(|report| !matches!(report.report, Report::Alive { .. }))
+        {
+            definitions.forget_once(report.run.job());
+        }
+        Ok(found)
     }
 }
 
@@ -406,6 +424,8 @@ async fn claim(
             served.payload_bytes += run.payload.len();
             served.runs.push(run);
             note_start(claims, &definition, &claim, &ask.holder()).await;
+            // The report of the worker needs the definition again, even that of a one-shot.
+            claimer.definitions().keep(claim.run.job().clone(), definition);
         }
         outcome?;
         has_no_room |= report.has_no_room;

@@ -27,7 +27,7 @@ use crate::engine::node_context::NodeContext;
 use crate::engine::recovery::loss::loss_watch::LossWatch;
 use schedd_core::domain::run::excerpt::ExcerptStream;
 use schedd_core::domain::run::run_state::{AskedNext, AttemptOutcome, Ending, RunState};
-use schedd_schedule::names::{Fence, JobName, QueueName, RunId};
+use schedd_schedule::names::{Fence, QueueName, RunId};
 use schedd_schedule::time::unix_millis::UnixMillis;
 use schedd_store::{Claim, FinishReply, LeaseWord, RunRecord, StoreError, Verdict};
 
@@ -73,10 +73,9 @@ impl WorkerReports {
         queues: &[QueueName],
     ) -> Result<Vec<WorkerReply>, StoreError> {
         let ids: Vec<RunId> = reports.iter().map(|report| report.run.clone()).collect();
-        let names: Vec<JobName> = ids.iter().map(|id| id.job().clone()).collect();
         let (records, definitions, now) = tokio::try_join!(
             self.node.store.read_runs(&ids),
-            self.claims.definitions(&names),
+            self.claims.definitions_for(&reports),
             self.node.store.now()
         )?;
         let mut replies = vec![WorkerReply::Unknown; reports.len()];

@@ -204,11 +204,9 @@ impl Claimer {
             ClaimReply::Claimed(claim) => {
                 hints.forget_occupied(&due_run.run);
                 self.loss_watch.journal().claimed(claim.fence.as_u64());
-                if definition.record.is_once {
-                    // Most definitions are of one-shots, and the definition of a one-shot is not
-                    // needed after its claim.
-                    self.definitions.forget(due_run.run.job());
-                }
+                // Most definitions are of one-shots, and the definition of a one-shot is not needed
+                // after its claim.
+                self.definitions.forget_once(due_run.run.job());
                 self.party.starter.clone().start_claimed(definition, claim, sent);
                 report.started += 1;
                 report.done += 1;
