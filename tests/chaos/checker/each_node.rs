@@ -6,11 +6,13 @@
 
 use super::view::View;
 use super::{Finding, Verdict};
+use crate::evidence::RunName;
 
 /// ABOVE: an attempt of an instance began on another node, or is recorded as if it had.
 pub(super) fn elsewhere(view: &View<'_>, findings: &mut Vec<Finding>) {
+    let node_of = |run: &RunName| view.evidence.jobs.get(&run.job)?.only_node();
     for attempt in &view.evidence.attempts {
-        if let Some(node) = view.only_node(&attempt.run)
+        if let Some(node) = node_of(&attempt.run)
             && attempt.node != node
         {
             let what = format!("{} began on {}", attempt.run.id, attempt.node);
@@ -18,7 +20,7 @@ pub(super) fn elsewhere(view: &View<'_>, findings: &mut Vec<Finding>) {
         }
     }
     for recorded in &view.evidence.history {
-        if let (Some(node), Some(other)) = (view.only_node(&recorded.run), &recorded.node)
+        if let (Some(node), Some(other)) = (node_of(&recorded.run), &recorded.node)
             && other != node
         {
             let what = format!("{} is recorded as executed by {other}", recorded.run.id);

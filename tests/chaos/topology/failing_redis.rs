@@ -53,7 +53,7 @@ pub(super) enum ServerFault {
     /// The network of its host is cut, and the primary goes on without the others. Only on hosts of a
     /// [`Network`].
     Cut,
-    /// The slot of the namespace moves to another primary; in a cluster only.
+    /// The slot of the target moves to another primary; in a cluster only.
     Move,
 }
 
@@ -76,8 +76,8 @@ impl<'n> FailingRedis<'n> {
         }
         let mut all = vec![ServerFault::Kill, ServerFault::Freeze, ServerFault::OnDemand];
         all.extend(self.may_cut().then_some(ServerFault::Cut));
-        let may_move = matches!(self.servers, Servers::Cluster(_)) && self.target.is_none();
-        all.extend(may_move.then_some(ServerFault::Move));
+        let is_cluster = matches!(self.servers, Servers::Cluster(_));
+        all.extend(is_cluster.then_some(ServerFault::Move));
         all[rng.usize(..all.len())]
     }
 
@@ -195,13 +195,13 @@ impl<'n> FailingRedis<'n> {
         network.join(server % network.hosts.len(), is_joined);
     }
 
-    /// Moves the slot of the namespace to another primary, which takes [`MOVING`].
+    /// Moves the slot of the target to another primary, which takes [`MOVING`].
     fn move_slot(&self, from: usize) {
         let Servers::Cluster(cluster) = &self.servers else { return };
-        let to = cluster.other_primary(from);
-        cluster.begin_move(from, to);
+        let (namespace, to) = (namespace(self.target), cluster.other_primary(from));
+        cluster.begin_move(&namespace, from, to);
         std::thread::sleep(MOVING);
-        cluster.end_move(from, to);
+        cluster.end_move(&namespace, from, to);
         self.owner();
     }
 }

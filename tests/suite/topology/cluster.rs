@@ -49,7 +49,7 @@ fn leases_are_renewed_while_the_slot_of_the_namespace_moves() {
     until("the long run has begun", LONG, || scene.effects.of("long").pop().map(|_| ()));
     let from = cluster.owner().0;
     let to = cluster.other_primary(from);
-    cluster.begin_move(from, to);
+    cluster.begin_move("schedd", from, to);
     // A key that is gone makes scripts with several keys wait for the end of the move.
     cluster.move_keys(from, to, &["{schedd}:fence".to_owned()]);
     let lease = |node: &TcpServer| -> Option<f64> {
@@ -71,7 +71,7 @@ fn leases_are_renewed_while_the_slot_of_the_namespace_moves() {
             until("the lease is renewed", LONG, || lease(node).filter(|end| *end > before));
         }
     }
-    cluster.end_move(from, to);
+    cluster.end_move("schedd", from, to);
     scene.until_beats();
     let ended = || scene.effects.of("long").into_iter().find(|effect| effect.ended.is_some());
     until("the long run has ended", LONG, ended);
@@ -111,8 +111,8 @@ async fn messages_reach_the_nodes_without_all_of_the_cluster() {
     let from = cluster.owner().0;
     let to = cluster.other_primary(from);
     tokio::task::block_in_place(|| {
-        cluster.begin_move(from, to);
-        cluster.end_move(from, to);
+        cluster.begin_move("schedd", from, to);
+        cluster.end_move("schedd", from, to);
     });
     let mut nudges = std::pin::pin!(nudges);
     let is_over = async { while nudges.next().await.is_some() {} };

@@ -6,9 +6,6 @@ use super::place::Place;
 use super::tcp_server::TcpServer;
 use crate::support::wait::{LONG, until};
 
-/// The slot of the keys `{schedd}:...`, by CLUSTER KEYSLOT of a server.
-const SLOT: &str = "15156";
-
 /// Three primaries with a replica each.
 pub(crate) struct Cluster {
     pub(crate) nodes: Vec<TcpServer>,
@@ -97,12 +94,20 @@ impl Cluster {
         (0..self.nodes.len()).filter(move |at| is_primary(&self.nodes[*at]))
     }
 
+    fn slot_of(&self, namespace: &str) -> String {
+        let key = format!("{{{namespace}}}:epoch");
+        // Any node that lives knows the answer.
+        let slot = |node: &TcpServer| node.ask::<u16>(&["CLUSTER", "KEYSLOT", &key]).ok();
+        self.nodes.iter().find_map(slot).unwrap().to_string()
+    }
+
     /// Lets the slot of the namespace begin to move to another primary.
-    pub(crate) fn begin_move(&self, from: usize, to: usize) {
+    pub(crate) fn begin_move(&self, namespace: &str, from: usize, to: usize) {
+        let slot = &self.slot_of(namespace);
         let id = |at: usize| -> String { self.nodes[at].ask(&["CLUSTER", "MYID"]).unwrap() };
         let (from_id, to_id) = (id(from), id(to));
-        let () = self.nodes[to].ask(&["CLUSTER", "SETSLOT", SLOT, "IMPORTING", &from_id]).unwrap();
-        let () = self.nodes[from].ask(&["CLUSTER", "SETSLOT", SLOT, "MIGRATING", &to_id]).unwrap();
+        let () = self.nodes[to].ask(&["CLUSTER", "SETSLOT", slot, "IMPORTING", &from_id]).unwrap();
+        let () = self.nodes[from].ask(&["CLUSTER", "SETSLOT", slot, "MIGRATING", &to_id]).unwrap();
     }
 
     /// Moves keys, from one node to another.
@@ -116,9 +121,10 @@ impl Cluster {
     }
 
     /// Moves the other keys of the namespace, and then the slot. Waits until a replica has the keys.
-    pub(crate) fn end_move(&self, from: usize, to: usize) {
+    pub(crate) fn end_move(&self, namespace: &str, from: usize, to: usize) {
+        let slot = &self.slot_of(namespace);
         loop {
-            let words = ["CLUSTER", "GETKEYSINSLOT", SLOT, "50"];
+            let words = ["CLUSTER", "GETKEYSINSLOT", slot, "50"];
             let keys: Vec<String> = self.nodes[from].ask(&words).unwrap();
             if keys.is_empty() {
                 break;
@@ -127,12 +133,12 @@ impl Cluster {
         }
         let id: String = self.nodes[to].ask(&["CLUSTER", "MYID"]).unwrap();
         for node in [to, from] {
-            let () = self.nodes[node].ask(&["CLUSTER", "SETSLOT", SLOT, "NODE", &id]).unwrap();
+            let () = self.nodes[node].ask(&["CLUSTER", "SETSLOT", slot, "NODE", &id]).unwrap();
         }
         // WAIT counts replicas that have the last change of its own connection.
         let mut connection = self.nodes[to].connection().unwrap();
         let mut pipeline = redis::pipe();
-        pipeline.cmd("SET").arg("{schedd}:replica_mark").arg("").ignore();
+        pipeline.cmd("SET").arg(format!("{{{namespace}}}:replica_mark")).arg("").ignore();
         pipeline.cmd("WAIT").arg(1).arg(5_000);
         until("a replica has the keys", LONG, || {
             let (count,): (u8,) = pipeline.query(&mut connection).ok()?;

@@ -479,7 +479,7 @@ impl World {
             generations: BTreeMap::new(),
             host_lags: Vec::new(),
             nodes: ["n1", "n2", "n3"].map(Into::into).into(),
-            labelled: vec!["n1".into()],
+            labelled: vec!["n1".into(), "n2".into()],
             shards: 0,
             small: Some("n4".into()),
             late_reports: 0,

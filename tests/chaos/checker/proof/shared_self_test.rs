@@ -165,6 +165,30 @@ fn above(expect: Expect<'_>) {
     };
     expect("on a node with the label it requires", &labelled("n1").evidence, &[]);
     expect("on a node without", &labelled("n3").evidence, &[Verdict::Above]);
+    // A run that node n1 begins 11 s late, while `stopped` was stopped.
+    let late = |carriers: &[&str], stopped: &str| {
+        let requires = Sharing { requires: Some(LABEL), ..Sharing::default() };
+        let w = ran(World::calm(), "labelled", requires, 11_000, (22_050, 22_500));
+        let hit = Hit::Nodes(vec![stopped.to_owned()]);
+        let mut w = w.fault(11, 22, hit, Delay::AtBegin, true);
+        w.evidence.labelled = carriers.iter().map(ToString::to_string).collect();
+        w
+    };
+    expect(
+        "late on the only node with the label, which was stopped",
+        &late(&["n1"], "n1").evidence,
+        &[],
+    );
+    expect(
+        "late on the only node with the label, not stopped",
+        &late(&["n1"], "n2").evidence,
+        &[Verdict::Late],
+    );
+    expect(
+        "late on one of two nodes with the label, both might",
+        &late(&["n1", "n2"], "n1").evidence,
+        &[Verdict::Late],
+    );
 }
 
 /// The first member ran, then the third, then the second, which was due at `due` and waited from
