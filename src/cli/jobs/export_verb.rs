@@ -72,7 +72,7 @@ pub(crate) async fn export(
     let store = connect(global, console).await?;
     let now = store.now().await?;
     let records = if names.is_empty() {
-        all_jobs(&store, args).await?
+        all_jobs(&store, args, console).await?
     } else {
         named_jobs(&store, &names, args).await?
     };
@@ -120,32 +120,44 @@ pub(crate) async fn export(
     Ok(code)
 }
 
-async fn all_jobs(store: &Store, args: &ExportArgs) -> Result<Vec<JobRecord>, CliFailure> {
-    let mut records: BTreeMap<JobName, JobRecord> = BTreeMap::new();
-    let mut offset = 0;
-    loop {
-        let names = store.list_jobs(offset, PAGE).await?;
-        offset += names.len();
-        for record in store
-            .read_jobs(&names)
-            .await?
-            .into_iter()
-            .collect::<Result<Vec<_>, _>>()?
-            .into_iter()
-            .flatten()
-        {
-            if record.is_live()
-                && !record.name.is_hidden()
-                && record.name.instance().is_none()
-                && (args.all || record.kind == SourceKind::Api)
-            {
-                records.insert(record.name.clone(), record);
+/// Reads the jobs of the namespace and of its shards. Fails if a shard does not answer, because the
+/// file would lack its jobs.
+async fn all_jobs(
+    store: &Store,
+    args: &ExportArgs,
+    console: &mut Console,
+) -> Result<Vec<JobRecord>, CliFailure> {
+    let mut records = BTreeMap::new();
+    for place in store.with_shards().await? {
+        let mut offset = 0;
+        loop {
+            let names = place.list_jobs(offset, PAGE).await?;
+            offset += names.len();
+            for record in place.read_jobs(&names).await? {
+                let Some(record) = record?.filter(|record| is_exported(record, args)) else {
+                    continue;
+                };
+                if let Some(other) = records.insert(record.name.clone(), record) {
+                    console.warn(&format!(
+                        "job {} is in several shards; only that in the namespace {} is exported",
+                        other.name,
+                        place.namespace()
+                    ));
+                }
+            }
+            if names.len() < PAGE {
+                break;
             }
         }
-        if names.len() < PAGE {
-            return Ok(records.into_values().collect());
-        }
     }
+    Ok(records.into_values().collect())
+}
+
+fn is_exported(record: &JobRecord, args: &ExportArgs) -> bool {
+    record.is_live()
+        && !record.name.is_hidden()
+        && record.name.instance().is_none()
+        && (args.all || record.kind == SourceKind::Api)
 }
 
 async fn named_jobs(

@@ -1,16 +1,19 @@
 //! `data-loss`: lists the data losses of Redis that the nodes noticed, with the numbers of restored
 //! runs and of lost jobs.
 
+use std::cmp::Reverse;
+
 use serde_json::{Value, json};
 
-use crate::cli::connect::connect;
+use crate::cli::connect::{answering_places, connect};
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::local_zone::local_zone;
+use crate::cli::merged_places::MergedPlaces;
 use crate::cli::render::{Cell, Colour, Console, Table, shown};
 use schedd_schedule::names::JobName;
 use schedd_schedule::time::zone::Zone;
-use schedd_store::{LossKind, LossRecord};
+use schedd_store::{LossKind, LossRecord, Store, StoreError};
 
 pub(crate) const DATA_LOSS_HELP: &str = "\
 Example:
@@ -22,27 +25,41 @@ nodes. LOST: number of at-most-once runs whose end is not known. JOBS GONE: numb
 were added with schedctl add, so no file restores these jobs. \"at least\": nodes know the jobs as of
 the last half minute, so jobs that were added later may be lost too.";
 
+/// A data loss, with the number of its shard; `None` for the namespace itself.
+pub(crate) type PlacedLoss = (Option<u32>, LossRecord);
+
 /// Lists the data losses of Redis, newest first. Returns the exit code.
 pub(crate) async fn data_loss(global: &Global, console: &mut Console) -> Result<u8, CliFailure> {
     let store = connect(global, console).await?;
-    let losses = store.read_losses().await?;
+    let losses = read_losses(&answering_places(&store, console).await?).await?;
     if console.is_json() {
         console.json(&Value::Array(losses.iter().map(loss_json).collect()));
         return Ok(0);
     }
     let local = local_zone();
-    let rows: Vec<[Cell; 6]> = losses.iter().map(|record| row(record, &local)).collect();
+    let rows: Vec<[Cell; 6]> = losses.iter().map(|loss| row(loss, &local)).collect();
     Table::new(["NOTICED", "BY", "WHAT", "RESTORED", "LOST", "JOBS GONE"]).page(&rows, console);
     if rows.is_empty() && console.is_terminal() {
         console.note("no data losses: no node ever found data missing in Redis");
     }
     // The jobs lost in the last data loss are named, because the user may have to add them again.
-    for (job, schedule) in losses.first().map(LossRecord::jobs_gone).unwrap_or_default() {
+    for (job, schedule) in losses.first().map(|(_, last)| last.jobs_gone()).unwrap_or_default() {
         console.note(&format!(
             "job {job} ({schedule}) was lost in the last data loss; add the job again if you need it"
         ));
     }
     Ok(0)
+}
+
+/// Reads the data losses of these places, newest first.
+pub(crate) async fn read_losses(places: &MergedPlaces) -> Result<Vec<PlacedLoss>, CliFailure> {
+    let read = |store: Store| async move {
+        let losses = store.read_losses().await?.into_iter();
+        Ok::<_, StoreError>(losses.map(|loss| (store.shard_number(), loss)).collect::<Vec<_>>())
+    };
+    let mut losses: Vec<PlacedLoss> = places.each(read).await?.into_iter().flatten().collect();
+    losses.sort_by_key(|(_, record)| Reverse(record.at));
+    Ok(losses)
 }
 
 pub(crate) fn word(kind: LossKind) -> &'static str {
@@ -77,19 +94,20 @@ fn is_gone_exact(record: &LossRecord) -> bool {
     record.loss.kind == LossKind::Unmarked
 }
 
-fn row(record: &LossRecord, local: &Zone) -> [Cell; 6] {
+fn row((shard, record): &PlacedLoss, local: &Zone) -> [Cell; 6] {
     let gone = gone(record);
+    let what = word(record.loss.kind);
     [
         Cell::maybe(record.at.map(|at| shown(at, local))),
         Cell::new(&record.loss.by),
-        Cell::new(word(record.loss.kind)),
+        Cell::new(shard.map_or_else(|| what.to_owned(), |shard| format!("{what}, shard {shard}"))),
         Cell::new(sum(record, |report| report.restored).to_string()),
         Cell::new(sum(record, |report| report.lost).to_string()),
         Cell::new(gone_words(record)).coloured(if gone > 0 { Colour::Red } else { Colour::Plain }),
     ]
 }
 
-fn loss_json(record: &LossRecord) -> Value {
+fn loss_json((shard, record): &PlacedLoss) -> Value {
     let loss = &record.loss;
     let whole_at = schedd_schedule::time::unix_millis::UnixMillis::new(loss.whole_at_ms);
     let kept_to = schedd_schedule::time::unix_millis::UnixMillis::new(loss.kept_to_ms)
@@ -99,6 +117,7 @@ fn loss_json(record: &LossRecord) -> Value {
     json!({
         "noticed_at": record.at.map(|at| at.to_string()),
         "noticed_by": loss.by,
+        "shard": shard,
         "what": word(loss.kind).replace(' ', "_"),
         "last_complete_at": whole_at.map(|at| at.to_string()),
         "data_until": kept_to.map(|at| at.to_string()),

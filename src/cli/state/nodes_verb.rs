@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
+use super::data_loss_verb::read_losses;
 use super::node_presence::{is_present, warn_if_none_of};
 use crate::cli::connect::{answering_places, connect};
 use crate::cli::failure::CliFailure;
@@ -58,8 +59,8 @@ pub(crate) async fn nodes(global: &Global, console: &mut Console) -> Result<u8, 
         "CONFIG",
     ])
     .page(&rows, console);
-    let losses = store.read_losses().await?;
-    if let Some(at) = losses.first().and_then(|last| last.at) {
+    let losses = read_losses(&places).await?;
+    if let Some(at) = losses.first().and_then(|(_, last)| last.at) {
         let times = if losses.len() == 1 {
             "once,".to_owned()
         } else {

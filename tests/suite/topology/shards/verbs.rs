@@ -10,7 +10,10 @@ fn verbs_find_the_shard_of_a_job_that_waits() {
     let redis = TestRedis::start();
     let _node = start(&redis);
     let ctl = Schedctl::on(&redis);
-    for name in add_eight(&redis, &ctl, |number| format!("{}m", 60 + number)) {
+    let names = add_eight(&redis, &ctl, |number| format!("{}m", 60 + number));
+    let exported = ctl.run(&["export", "--json"]).good().json();
+    assert!(exported["jobs"].as_object().unwrap().keys().eq(&names), "{exported}");
+    for name in names {
         assert_eq!(ctl.run(&["show", &name, "--json"]).good().json()["name"], *name);
         let planned = ctl.run(&["next", &name, "--json"]).good().json();
         assert_eq!(planned.as_array().unwrap().len(), 1, "{planned}");
@@ -113,4 +116,22 @@ fn a_pause_of_a_spread_queue_stops_all_shards() {
         });
     }
     assert_eq!(queue()["concurrency"], 3);
+}
+
+#[test]
+fn a_data_loss_of_a_shard_is_listed_with_the_shard() {
+    let redis = TestRedis::start();
+    let _node = start(&redis);
+    let ctl = Schedctl::on(&redis);
+    add_eight(&redis, &ctl, |_| "1h".to_owned());
+    assert_eq!(ctl.run(&["data-loss", "--json"]).good().json(), serde_json::json!([]));
+    let () = redis::cmd("DEL").arg("{schedd.2}:epoch").query(&mut redis.connection()).unwrap();
+    until("a node has noticed the loss", LONG, || {
+        let losses = ctl.run(&["data-loss", "--json"]).good().json();
+        (losses[0]["shard"] == 2).then_some(())
+    });
+    let table = ctl.run(&["data-loss"]).good().stdout;
+    assert!(table.contains(", shard 2 "), "{table}");
+    let nodes = ctl.run(&["nodes"]).good().stderr;
+    assert!(nodes.contains("Redis has lost data once"), "{nodes}");
 }
