@@ -94,7 +94,7 @@ pub use runs::successor::Successor;
 pub use runs::view_mark::ViewMark;
 pub use server::redis_keys::{DEFAULT_NAMESPACE, Keys};
 pub use server::store_error::StoreError;
-pub use shards::{AnsweringPlaces, ShardsError};
+pub use shards::{AnsweringPlaces, ShardsError, SoughtJob};
 #[cfg(feature = "testing")]
 pub use test_clock::TestClock;
 
@@ -107,7 +107,7 @@ use connection::redis_link::RedisLink;
 use connection::replica_wait::ReplicaWait;
 use server::scripts::{Invocation, Script};
 
-use schedd_core::domain::queue::shard_map::{ShardMap, ShardRecord};
+use schedd_core::domain::queue::shard_map::ShardRecord;
 use schedd_schedule::time::time_histogram::TimeCounts;
 use schedd_schedule::time::unix_millis::UnixMillis;
 
@@ -143,7 +143,7 @@ struct KnownShards {
     read: Option<(Instant, Option<ShardRecord>)>,
     /// The stores of the shards of `of`, by their numbers.
     stores: Vec<Store>,
-    of: Option<ShardMap>,
+    of: Option<ShardRecord>,
     /// If this is a shard that did not answer: when, and the error.
     silent: Option<(Instant, StoreError)>,
 }

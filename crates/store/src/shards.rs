@@ -38,11 +38,11 @@ pub enum ShardsError {
     /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A new server does not answer. It may be misspelt, and shards are never removed.
+    /// A new server cannot be used. It may be misspelt, and shards are never removed.
     #[error(
-        "no answer of the new server {server}, wanted servers that answer before they get jobs: {why}"
+        "the new server {server} cannot be used, wanted servers that answer before they get jobs: {why}"
     )]
-    Silent {
+    Unusable {
         /// The server, `HOST:PORT`.
         server: String,
         /// The error of the server.
@@ -59,6 +59,17 @@ pub enum ShardsError {
         /// The shards to record.
         wanted: ShardMap,
     },
+}
+
+/// A job that a place may have, by its traces.
+#[derive(Debug, Clone)]
+pub struct SoughtJob<'a> {
+    /// The name. `None` if other jobs may have it.
+    pub name: Option<&'a JobName>,
+    /// The only run, if its time is fixed. Its record stays for a while after the job.
+    pub run: Option<RunId>,
+    /// The unique key.
+    pub unique: Option<&'a UniqueKey>,
 }
 
 /// The trace of a job or run in a place, from the weakest to the strongest.
@@ -87,32 +98,44 @@ impl Store {
     }
 
     /// Records the shards of the namespace, unless it has these or more. Returns the shards that the
-    /// namespace then has. Fails if a new server does not answer. Of two nodes that record at the same time, the last wins. So a node records
-    /// its shards again at intervals.
+    /// namespace then has. Fails if a new server cannot be used. Of two nodes that record at the same
+    /// time, the last wins. So a node records its shards again at intervals.
     pub async fn record_shards(&self, wanted: &ShardMap) -> Result<ShardMap, ShardsError> {
         let differ = |recorded| ShardsError::Differ { recorded, wanted: wanted.clone() };
-        let former = self.read_shards().await?;
-        match &former {
-            Some(former) if former.map.extends(wanted) => return Ok(former.map.clone()),
-            Some(former) if !wanted.extends(&former.map) => {
-                return Err(differ(former.map.clone()));
+        let read = self.read_shards().await?;
+        // The last record counts if the record was lost.
+        let known = read.clone().or_else(|| self.shards.lock().of.clone());
+        let record = match known {
+            Some(known) if known.map.extends(wanted) => known,
+            Some(known) if !wanted.extends(&known.map) => return Err(differ(known.map)),
+            known => {
+                let count = known.as_ref().map_or(0, |known| known.map.count());
+                self.await_new_servers(wanted, count).await?;
+                ShardRecord::grown(known, wanted.clone())
             }
-            _ => {}
+        };
+        if read.as_ref() == Some(&record) {
+            return Ok(record.map);
         }
-        let known = former.as_ref().map_or(0, |former| former.map.count());
-        for shard in known..wanted.count() {
-            if let Some(server) = wanted.server(shard) {
-                let silent = |why| ShardsError::Silent { server: server.to_owned(), why };
-                self.open_shard(wanted, shard)?.ping().await.map_err(silent)?;
-            }
+        if self.read_shards().await? != read {
+            return Box::pin(self.record_shards(wanted)).await;
         }
-        let record = ShardRecord::grown(former, wanted.clone());
         let mut pipeline = redis::pipe();
         pipeline.cmd("SET").arg(self.keys.shards()).arg(record.to_string());
         self.link.query(&mut pipeline).await?;
         self.shards.lock().read = None;
-        let now = self.read_shards().await?.map_or_else(|| wanted.clone(), |record| record.map);
+        let now = self.read_shards().await?.map_or(record.map, |record| record.map);
         if now.extends(wanted) || wanted.extends(&now) { Ok(now) } else { Err(differ(now)) }
+    }
+
+    /// Asks the servers of the shards from the number `first` on for an answer.
+    async fn await_new_servers(&self, map: &ShardMap, first: u32) -> Result<(), ShardsError> {
+        for shard in first..map.count() {
+            let Some(server) = map.server(shard) else { continue };
+            let unusable = |why| ShardsError::Unusable { server: server.to_owned(), why };
+            self.open_shard(map, shard).map_err(unusable)?.ping().await.map_err(unusable)?;
+        }
+        Ok(())
     }
 
     /// Returns those of these queues whose one-shots are placed on shards.
@@ -153,13 +176,13 @@ impl Store {
         let Some(record) = record else { return Ok(None) };
         let map = &record.map;
         let mut known = self.shards.lock();
-        if known.of.as_ref().is_some_and(|former| !map.extends(former)) {
+        if known.of.as_ref().is_some_and(|former| !map.extends(&former.map)) {
             known.stores.clear();
         }
         for shard in u32::try_from(known.stores.len()).unwrap_or(u32::MAX)..map.count() {
             known.stores.push(self.open_shard(map, shard)?);
         }
-        known.of = Some(map.clone());
+        known.of = Some(record.clone());
         let shards = known.stores.iter().map(|store| self.like(store));
         let places = [self.clone()].into_iter().chain(shards).collect();
         Ok(Some((record, places)))
@@ -189,42 +212,45 @@ impl Store {
         Ok(found)
     }
 
-    /// Returns true for each of these jobs that this place has: a job of the name that is live or whose
-    /// history is kept, or an entry of the unique key.
-    pub async fn has_jobs(
-        &self,
-        jobs: &[(Option<&JobName>, Option<&UniqueKey>)],
-    ) -> Result<Vec<bool>, StoreError> {
-        let mut pipeline = redis::pipe();
-        for (name, unique) in jobs {
-            if let Some(name) = name {
-                pipeline.cmd("EXISTS").arg(self.keys.job(name));
+    /// Returns true for each of these jobs that this place has: the live job of the name, a record of
+    /// the run, or a job that holds the unique key.
+    pub async fn has_jobs(&self, jobs: &[SoughtJob<'_>]) -> Result<Vec<bool>, StoreError> {
+        let keys: Vec<UniqueKey> = jobs.iter().filter_map(|job| job.unique).cloned().collect();
+        let mut holders = self.read_holders(&keys).await?.into_iter();
+        let (mut pipeline, mut asked) = (redis::pipe(), Vec::new());
+        let mut has = vec![false; jobs.len()];
+        for (at, job) in jobs.iter().enumerate() {
+            // An entry of the wrong type counts as missing. The consistency check reports the key.
+            let holder = job.unique.and_then(|_| holders.next()?.ok()?);
+            has[at] = holder.as_ref().is_some_and(|holder| holder.until.is_some());
+            let holder = holder.map(|holder| holder.job);
+            for name in job.name.into_iter().chain(&holder) {
+                pipeline.cmd("ZSCORE").arg(self.keys.jobs()).arg(name.as_str());
+                asked.push(at);
             }
-            if let Some(unique) = unique {
-                pipeline.cmd("EXISTS").arg(self.keys.unique(unique));
+            if let Some(run) = &job.run {
+                pipeline.cmd("EXISTS").arg(self.keys.run(run));
+                asked.push(at);
             }
         }
-        let mut answers = self.link.query(&mut pipeline).await?.into_iter();
-        let mut is_there = |is_asked: bool| {
-            let answer = is_asked.then(|| answers.next()).flatten();
-            answer.as_ref().and_then(number_of).is_some_and(|count| count > 0)
-        };
-        let has = jobs.iter().map(|(name, unique)| {
-            let (has_name, has_key) = (is_there(name.is_some()), is_there(unique.is_some()));
-            has_name || has_key
-        });
-        Ok(has.collect())
+        if asked.is_empty() {
+            return Ok(has);
+        }
+        for (at, answer) in asked.into_iter().zip(self.well_typed(&mut pipeline).await?) {
+            has[at] |= !matches!(answer, Value::Nil | Value::Int(0));
+        }
+        Ok(has)
     }
 
     /// Returns the place that has the job, or had it last: the namespace or a shard. Returns the
-    /// namespace for an unknown job. Fails if several places have a live job of this name. Fails if
-    /// no place knows the job and a place does not answer.
+    /// namespace if it has a live job of this name, and for an unknown job. Fails if several shards
+    /// that answer have a live job of this name. Fails if no place knows the job and a place does not
+    /// answer.
     pub async fn place_of_job(&self, job: &JobName) -> Result<Self, StoreError> {
         self.place_of(job, None).await
     }
 
-    /// Returns the place that has the run, as [`Store::place_of_job`] does for a job. Fails if several
-    /// places have the run.
+    /// Returns the place that has the run, as [`Store::place_of_job`] does for a job.
     pub async fn place_of_run(&self, run: &RunId) -> Result<Self, StoreError> {
         self.place_of(run.job(), Some(run)).await
     }
@@ -247,7 +273,8 @@ impl Store {
         }
         match (best, failed, having.as_slice()) {
             (Trace::Nothing, Some(error), _) => Err(error),
-            (Trace::LiveJob | Trace::Run, _, [_, _, ..]) => {
+            // A shard has a namespace by which users can name it. The namespace itself has none.
+            (Trace::LiveJob | Trace::Run, _, [first, _, ..]) if first.shard.is_some() => {
                 let named = |place: &&Self| format!("{} at {}", place.namespace(), place.address());
                 Err(StoreError::SeveralPlaces {
                     subject: run.map_or_else(|| format!("job {job}"), |run| format!("run {run}")),
@@ -263,10 +290,12 @@ impl Store {
         // A hidden job begins with its first notice, at the place of the job it is about.
         let subject = job.notice_subject().map_or_else(|| job.clone(), |(subject, _)| subject);
         pipeline.cmd("EXISTS").arg(self.keys.job(&subject));
-        pipeline.cmd("ZREVRANGE").arg(self.keys.job_history(job)).arg(&[0, 0]).arg("WITHSCORES");
+        pipeline.cmd("ZRANGE").arg(self.keys.job_history(job)).arg(&[-1, -1]).arg("WITHSCORES");
         pipeline.cmd("ZSCORE").arg(self.keys.jobs()).arg(job.as_str());
         if let Some(run) = run {
             pipeline.cmd("EXISTS").arg(self.keys.run(run));
+            // A planned run has no record.
+            pipeline.cmd("HMGET").arg(self.keys.job(job)).arg(&["pending", "paused_run"]);
         }
         // A key of the wrong type counts as missing. The consistency check reports the key.
         let answers = self.link.ask(&mut pipeline).await?;
@@ -274,8 +303,12 @@ impl Store {
         let is_there = |at: usize| answer(at).and_then(number_of).is_some_and(|count| count > 0);
         let last_end = answer(1).and_then(last_score);
         let is_live = answer(2).is_some_and(|score| *score != Value::Nil);
+        let planned = answer(4).and_then(Value::as_sequence).into_iter().flatten();
+        let is_planned = run.is_some_and(|run| {
+            planned.filter_map(text_of).any(|planned| planned == run.to_string())
+        });
         Ok(match last_end {
-            _ if is_there(3) => Trace::Run,
+            _ if is_there(3) || is_planned => Trace::Run,
             _ if is_live => Trace::LiveJob,
             Some(ended) => Trace::Remains(ended),
             None if is_there(0) => Trace::Remains(0),
@@ -308,7 +341,7 @@ impl Store {
     }
 }
 
-/// Returns the score in an answer to ZREVRANGE WITHSCORES for one entry; `None` without an entry.
+/// Returns the score in an answer to ZRANGE WITHSCORES for one entry; `None` without an entry.
 fn last_score(answer: &Value) -> Option<i64> {
     let Value::Array(items) = answer else { return None };
     number_of(items.get(1)?)

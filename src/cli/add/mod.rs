@@ -38,7 +38,7 @@ use super::render::{Console, rfc3339, shown, zone_of_job};
 use super::runs::run_verb::{WaitingForRun, wait_for};
 use super::state::node_presence::warn_if_none_takes;
 use crate::cli::local_zone::local_zone;
-use schedd::engine::planning::planting::{Applied, Request};
+use schedd::engine::planning::planting::{Applied, PlantingError, Request};
 use schedd_core::config::NamedJob;
 use schedd_schedule::names::{JobName, RunId};
 use schedd_schedule::schedule_form::Schedule;
@@ -169,17 +169,16 @@ fn nothing_to_wait_for(name: &JobName, result: &str) -> CliFailure {
     ))
 }
 
-/// Returns the job that `--replace` changes: its place and its revision. Returns `None` if no such job
-/// exists. The add fails if somebody else changes the job after this read.
-async fn seen_of(store: &Store, args: &AddArgs) -> Result<Option<(Store, Rev)>, CliFailure> {
+/// Returns the revision of the job that `--replace` changes, or `None` if no such job exists. The
+/// add fails if somebody else changes the job after this read.
+async fn seen_of(store: &Store, args: &AddArgs) -> Result<Option<Rev>, CliFailure> {
     let Some(name) =
         args.keys.text("name").filter(|_| args.replace).and_then(|name| name.parse().ok())
     else {
         return Ok(None);
     };
     let place = store.place_of_job(&name).await?;
-    let job = place.read_job(&name).await?.filter(JobRecord::is_live);
-    Ok(job.map(|job| (place, job.rev)))
+    Ok(place.read_job(&name).await?.filter(JobRecord::is_live).map(|job| job.rev))
 }
 
 /// Writes one job, given by flags, to its place. Returns the place too.
@@ -187,10 +186,9 @@ async fn apply(
     pools: &AddPools,
     args: &AddArgs,
     job: &NamedJob,
-    seen: Option<(Store, Rev)>,
+    seen: Option<Rev>,
     host_zone: &Zone,
 ) -> Result<(Store, AddResult), CliFailure> {
-    let (former, rev) = seen.unzip();
     for _ in 0..DRAWS {
         let is_drawn = job.name.is_none();
         let name = match &job.name {
@@ -198,15 +196,10 @@ async fn apply(
             None => draw_name().map_err(|error| CliFailure::Failed(error.to_string()))?,
         };
         let existing = if args.replace && !is_drawn { Existing::Edit } else { Existing::Refuse };
-        let request = Request { seen: rev.clone(), ..request(name.clone(), job, existing) };
-        if let Some(former) = &former {
-            let place = pools.place_of(&request).await?;
-            if former.namespace() != place.namespace() {
-                return Err(CliFailure::Conflict(name_conflict::elsewhere(&name, former, &place)));
-            }
-        }
+        let request = Request { seen: seen.clone(), ..request(name.clone(), job, existing) };
         let answer = pools.apply(host_zone, std::slice::from_ref(&request)).await?.pop();
-        let Some((store, applied)) = answer else { continue };
+        let contended = || CliFailure::from(PlantingError::Contended(name.clone()));
+        let (store, applied) = answer.ok_or_else(contended)?;
         let store = &store;
         let added = match applied? {
             Applied::Created(next) => Ok((name, "created", next)),

@@ -79,15 +79,6 @@ pub(super) fn changed_meanwhile(name: &JobName, now: &Rev) -> String {
     )
 }
 
-/// Returns the message for a job that is in `former`, while its new definition belongs to `place`.
-pub(super) fn elsewhere(name: &JobName, former: &Store, place: &Store) -> String {
-    format!(
-        "job {name} is in the namespace {}, and the new definition belongs to {}: keep the queue and the key of the job, or cancel the job first",
-        former.namespace(),
-        place.namespace()
-    )
-}
-
 /// Returns the message for a one-shot that is refused, because a job of this name already ran for
 /// the time `at`.
 pub(super) fn done_already(name: &JobName, at: UnixMillis) -> String {

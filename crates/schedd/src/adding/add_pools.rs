@@ -20,7 +20,8 @@ pub struct AddPools {
 }
 
 impl AddPools {
-    /// Reads the declared queues and groups, and the shards if a queue is spread.
+    /// Reads the declared queues and groups. If the namespace has shards, also reads which queues are
+    /// spread.
     pub async fn read(store: &Store) -> Result<Self, StoreError> {
         // Each is in a box, because the future of an add would be large otherwise.
         let (declared, groups) =
@@ -40,11 +41,6 @@ impl AddPools {
         requests: &[Request],
     ) -> Result<Vec<PlacedAnswer>, StoreError> {
         self.places.apply(host_zone, requests).await
-    }
-
-    /// Returns the place at which [`Self::apply`] would apply the request.
-    pub async fn place_of(&self, request: &Request) -> Result<Store, StoreError> {
-        self.places.place_of(request).await
     }
 
     /// Returns the reason why `job` cannot use its queue or group: the queue or group is not

@@ -61,9 +61,9 @@ impl From<PlantingError> for ClientError {
             PlantingError::Store(error) => error.into(),
             PlantingError::Parents(..) => Self::Invalid(error.to_string()),
             PlantingError::Zone(error) => Self::Failed(error.to_string()),
-            PlantingError::Contended(_) | PlantingError::NoLane { .. } => {
-                Self::Conflict(error.to_string())
-            }
+            PlantingError::Contended(_)
+            | PlantingError::Elsewhere { .. }
+            | PlantingError::NoLane { .. } => Self::Conflict(error.to_string()),
         }
     }
 }

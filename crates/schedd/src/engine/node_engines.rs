@@ -199,8 +199,9 @@ impl ShardEngines {
     /// true if each shard has an engine then.
     async fn look(&self, stop: &CancellationToken) -> bool {
         let wanted = self.lock().file.as_ref().and_then(|file| file.redis.shards.clone());
-        if let Some(wanted) = wanted {
-            self.record(&wanted).await;
+        match wanted {
+            Some(wanted) => self.record(&wanted).await,
+            None => self.note_refusal(""),
         }
         let places = match self.home.with_shards().await {
             Ok(places) => places,
@@ -246,7 +247,12 @@ impl ShardEngines {
                 refusal
             }
         };
-        if self.views.health.problems.set_shards(&refusal) {
+        self.note_refusal(&refusal);
+    }
+
+    /// Sets the reason why the shards of the file were refused. Empty if they were not.
+    fn note_refusal(&self, reason: &str) {
+        if self.views.health.problems.set_shards(reason) {
             self.views.node.wakeups.presence.notify_one();
         }
     }

@@ -174,7 +174,8 @@ impl Keys {
         /// restore data after a data loss.
         restoring_until;
         /// Returns the key of the shards of the namespace, a string: `count 8`, or
-        /// `servers HOST:PORT HOST:PORT`. Missing in a namespace without shards.
+        /// `servers HOST:PORT HOST:PORT`. After growth ` after 2 4` follows, with the former numbers of
+        /// shards. Missing in a namespace without shards.
         shards;
         /// Returns the key that a node writes before it waits for replicas, an empty string.
         replica_mark;

@@ -94,6 +94,12 @@ fn a_file_with_other_servers_changes_nothing_and_the_node_says_so() {
     });
     let report = scene.ctl.run(&["doctor"]);
     assert!(report.stdout.contains("[redis] shards was refused"), "{report:?}");
+    let without = format!("[redis]\nurl = \"redis://{}/0\"\n{SPREAD}", home.address());
+    std::fs::write(other.jobs_file(), without).unwrap();
+    until("the problem is over", LONG, || {
+        let nodes = scene.ctl.run(&["nodes", "--json"]).good().stdout;
+        (!nodes.contains("[redis] shards was refused")).then_some(())
+    });
 }
 
 #[test]
@@ -160,13 +166,46 @@ fn a_verb_refuses_a_name_that_two_shards_have_and_names_both() {
     let shown = scene.ctl.run(&["show", "twice"]).good().stdout;
     assert!(shown.contains(&format!("namespace {} at", places[1])), "{shown}");
     scene.ctl.run(&["cancel", "twice"]).good();
-    // A job of the namespace itself keeps its name, and a job does not change its shard by an edit.
-    let home = ["add", "--name", "report", "--every", "1h", "--", "true"];
-    scene.ctl.run(&home).good();
-    scene.add(&["report".to_owned()], "1h", &[]).refused(1, &["job report exists already"]);
-    scene.add(&["moved".to_owned()], "1h", &[("key", "a")]).good();
-    let moved = ["add", "--replace", "--name", "moved", "--in", "1h", "--queue", "mail", "--key"];
-    let refused = scene.ctl.run(&[&moved[..], &["mail-1", "--", "true"]].concat());
-    refused.refused(4, &["the new definition belongs to"]);
-    scene.ctl.run(&[&moved[..], &["a", "--", "true"]].concat()).good();
+    // A job does not change its shard by an edit.
+    let moved = ["moved".to_owned()];
+    scene.add(&moved, "1h", &[("key", "a")]).good();
+    let edit = ["add", "--replace", "--name", "moved", "--in", "1h", "--queue", "mail", "--key"];
+    let why = "the new definition belongs to";
+    scene.ctl.run(&[&edit[..], &["mail-1", "--", "true"]].concat()).refused(4, &[why]);
+    let lines = scene.lines(&moved, "1h", &[("key", "mail-1")]);
+    let refused = scene.ctl.run_with_input(&["add", "--stdin", "--replace"], &lines);
+    refused.refused(1, &[why]);
+    scene.ctl.run(&[&edit[..], &["a", "--", "true"]].concat()).good();
+}
+
+#[test]
+fn a_live_job_of_the_namespace_itself_keeps_its_name_from_shards() {
+    let redis = TestRedis::start();
+    let file = format!("[redis]\nurl = {:?}\nshards = 4\n{SPREAD}", redis.url());
+    let scene = ShardScene::new(&file);
+    let node = Schedd::with_private_redis().jobs(&file).start();
+    await_shards(&node, 4);
+    let name = ["report".to_owned()];
+    let at_home = |more: &[&str]| {
+        let add = ["add", "--name", "report", "--unique", "of-report"];
+        scene.ctl.run(&[&add[..], more, &["--", "true"]].concat()).good();
+    };
+    at_home(&["--every", "1h"]);
+    scene.add(&name, "1h", &[]).refused(1, &["job report exists already"]);
+    let unique = [("unique", "of-report")];
+    scene.add(&names("other", 1), "1h", &unique).refused(1, &["of-report"]);
+    scene.ctl.run(&["cancel", "report"]).good();
+    scene.add(&name, "1h", &[]).good();
+    scene.add(&names("other", 1), "1h", &unique).good();
+    let mut connection = redis.connection();
+    let on_shards: BTreeSet<String> =
+        (0..4).flat_map(|shard| live_jobs(&mut connection, Some(shard))).collect();
+    assert_eq!(on_shards, BTreeSet::from(["other0".to_owned(), "report".to_owned()]));
+    // A job that is added to the namespace itself asks no shard. Then verbs take this job.
+    let add = ["add", "--name", "report", "--every", "1h", "--", "true"];
+    scene.ctl.run(&add).good();
+    let shard = || scene.ctl.run(&["show", "report", "--json"]).good().json()["shard"].clone();
+    assert!(shard().is_null());
+    scene.ctl.run(&["cancel", "report"]).good();
+    assert!(shard().is_u64());
 }

@@ -78,4 +78,12 @@ fn a_new_server_becomes_a_shard_when_it_answers_and_may_be_away_later() {
     let jobs = names("job", 3);
     scene.add(&jobs, "0s", &[]).good();
     scene.assert_each_runs_once(&jobs);
+    // The node writes a lost record again, though the shard does not answer.
+    shard.signal(Signal::STOP);
+    let () = home.ask(&["DEL", "{schedd}:shards"]).unwrap();
+    until("the record is back", LONG, || {
+        let record: Option<String> = home.ask(&["GET", "{schedd}:shards"]).unwrap();
+        (record? == format!("servers {}", shard.address())).then_some(())
+    });
+    shard.signal(Signal::CONT);
 }

@@ -141,6 +141,18 @@ pub enum PlantingError {
     /// The parents of the job are refused.
     #[error("job {0}: {1}")]
     Parents(JobName, ParentFault),
+    /// The edit would move the job to another place: its queue or its key is another.
+    #[error(
+        "job {job} is in the namespace {found}, and the new definition belongs to {wanted}: keep the queue and the key of the job, or cancel the job first"
+    )]
+    Elsewhere {
+        /// The name of the job.
+        job: JobName,
+        /// The namespace that has the job.
+        found: String,
+        /// The namespace of the new definition.
+        wanted: String,
+    },
     /// The job needs a new lane, and Redis has as many lanes as nodes poll.
     #[error(
         "the queue, priority and labels of job {job} need the new lane {lane}, but there are 10,000 lanes, the most that nodes read; use the queue, priority and labels of another job (lanes unused for 90 days are removed)"
@@ -328,7 +340,7 @@ async fn end_former(store: &Store, former: &[RunId]) {
 
 /// Sends reads or changes to Redis, and repeats them if no answer comes. Each change has a token, by
 /// which Redis makes the change only once.
-async fn until_answered<T, F: Future<Output = Result<T, StoreError>>>(
+pub(crate) async fn until_answered<T, F: Future<Output = Result<T, StoreError>>>(
     send: impl Fn() -> F,
 ) -> Result<T, StoreError> {
     for _ in 1..TRIES {
