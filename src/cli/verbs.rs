@@ -153,7 +153,7 @@ pub(crate) enum Verb {
 pub(crate) async fn dispatch(args: CliArgs, console: &mut Console) -> Result<u8, CliFailure> {
     let global = &args.global;
     match args.verb {
-        Verb::Add(args) => add(global, &args, console).await,
+        Verb::Add(args) => Box::pin(add(global, &args, console)).await,
         Verb::List(args) => list(global, &args, console).await,
         Verb::Show(args) => Box::pin(show(global, &args, console)).await,
         Verb::History(args) => history(global, &args, console).await,

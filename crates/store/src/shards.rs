@@ -64,11 +64,9 @@ pub enum ShardsError {
 /// A job that a place may have, by its traces.
 #[derive(Debug, Clone)]
 pub struct SoughtJob<'a> {
-    /// The name. `None` if other jobs may have it.
+    /// The name. `None` if the name was drawn.
     pub name: Option<&'a JobName>,
-    /// The only run, if its time is fixed. Its record stays for a while after the job.
-    pub run: Option<RunId>,
-    /// The unique key.
+    /// The unique key. `None` if another job may have it.
     pub unique: Option<&'a UniqueKey>,
 }
 
@@ -212,32 +210,26 @@ impl Store {
         Ok(found)
     }
 
-    /// Returns true for each of these jobs that this place has: the live job of the name, a record of
-    /// the run, or a job that holds the unique key.
+    /// Returns true for each of these jobs that this place has: the live job of the name, or a job that
+    /// holds the unique key.
     pub async fn has_jobs(&self, jobs: &[SoughtJob<'_>]) -> Result<Vec<bool>, StoreError> {
-        let keys: Vec<UniqueKey> = jobs.iter().filter_map(|job| job.unique).cloned().collect();
-        let mut holders = self.read_holders(&keys).await?.into_iter();
-        let (mut pipeline, mut asked) = (redis::pipe(), Vec::new());
         let mut has = vec![false; jobs.len()];
-        for (at, job) in jobs.iter().enumerate() {
-            // An entry of the wrong type counts as missing. The consistency check reports the key.
-            let holder = job.unique.and_then(|_| holders.next()?.ok()?);
-            has[at] = holder.as_ref().is_some_and(|holder| holder.until.is_some());
-            let holder = holder.map(|holder| holder.job);
-            for name in job.name.into_iter().chain(&holder) {
-                pipeline.cmd("ZSCORE").arg(self.keys.jobs()).arg(name.as_str());
-                asked.push(at);
-            }
-            if let Some(run) = &job.run {
-                pipeline.cmd("EXISTS").arg(self.keys.run(run));
-                asked.push(at);
-            }
+        let (mut pipeline, mut asked) = (redis::pipe(), Vec::new());
+        for (at, name) in jobs.iter().enumerate().filter_map(|(at, job)| Some((at, job.name?))) {
+            pipeline.cmd("ZSCORE").arg(self.keys.jobs()).arg(name.as_str());
+            asked.push(at);
         }
-        if asked.is_empty() {
-            return Ok(has);
+        let scores = match asked.as_slice() {
+            [] => Vec::new(),
+            _ => self.well_typed(&mut pipeline).await?,
+        };
+        for (at, score) in asked.into_iter().zip(scores) {
+            has[at] = score != Value::Nil;
         }
-        for (at, answer) in asked.into_iter().zip(self.well_typed(&mut pipeline).await?) {
-            has[at] |= !matches!(answer, Value::Nil | Value::Int(0));
+        let (of_keys, keys): (Vec<usize>, Vec<UniqueKey>) =
+            jobs.iter().enumerate().filter_map(|(at, job)| Some((at, job.unique?.clone()))).unzip();
+        for (at, is_held) in of_keys.into_iter().zip(self.are_owned(&keys).await?) {
+            has[at] |= is_held;
         }
         Ok(has)
     }

@@ -38,7 +38,7 @@ use super::render::{Console, rfc3339, shown, zone_of_job};
 use super::runs::run_verb::{WaitingForRun, wait_for};
 use super::state::node_presence::warn_if_none_takes;
 use crate::cli::local_zone::local_zone;
-use schedd::engine::planning::planting::{Applied, PlantingError, Request};
+use schedd::engine::planning::planting::{Applied, PlantingError};
 use schedd_core::config::NamedJob;
 use schedd_schedule::names::{JobName, RunId};
 use schedd_schedule::schedule_form::Schedule;
@@ -169,16 +169,15 @@ fn nothing_to_wait_for(name: &JobName, result: &str) -> CliFailure {
     ))
 }
 
-/// Returns the revision of the job that `--replace` changes, or `None` if no such job exists. The
-/// add fails if somebody else changes the job after this read.
-async fn seen_of(store: &Store, args: &AddArgs) -> Result<Option<Rev>, CliFailure> {
-    let Some(name) =
-        args.keys.text("name").filter(|_| args.replace).and_then(|name| name.parse().ok())
-    else {
-        return Ok(None);
-    };
-    let place = store.place_of_job(&name).await?;
-    Ok(place.read_job(&name).await?.filter(JobRecord::is_live).map(|job| job.rev))
+/// Returns the place and the revision of the job that `--replace` changes, or `None` if no such job is
+/// found. The add fails if somebody else changes the job after this read.
+async fn seen_of(store: &Store, args: &AddArgs) -> Result<Option<(Store, Rev)>, CliFailure> {
+    let name = args.keys.text("name").filter(|_| args.replace);
+    let Some(name) = name.and_then(|name| name.parse().ok()) else { return Ok(None) };
+    // A place that does not answer may have nothing to do with the job. The add asks again.
+    let Ok(place) = store.place_of_job(&name).await else { return Ok(None) };
+    let job = place.read_job(&name).await?.filter(JobRecord::is_live);
+    Ok(job.map(|job| (place, job.rev)))
 }
 
 /// Writes one job, given by flags, to its place. Returns the place too.
@@ -186,7 +185,7 @@ async fn apply(
     pools: &AddPools,
     args: &AddArgs,
     job: &NamedJob,
-    seen: Option<Rev>,
+    seen: Option<(Store, Rev)>,
     host_zone: &Zone,
 ) -> Result<(Store, AddResult), CliFailure> {
     for _ in 0..DRAWS {
@@ -196,7 +195,12 @@ async fn apply(
             None => draw_name().map_err(|error| CliFailure::Failed(error.to_string()))?,
         };
         let existing = if args.replace && !is_drawn { Existing::Edit } else { Existing::Refuse };
-        let request = Request { seen: seen.clone(), ..request(name.clone(), job, existing) };
+        let mut request = request(name.clone(), job, existing);
+        if let Some((place, rev)) = &seen
+            && pools.place_of(&request).await?.namespace() == place.namespace()
+        {
+            request.seen = Some(rev.clone());
+        }
         let answer = pools.apply(host_zone, std::slice::from_ref(&request)).await?.pop();
         let contended = || CliFailure::from(PlantingError::Contended(name.clone()));
         let (store, applied) = answer.ok_or_else(contended)?;

@@ -127,7 +127,7 @@ async fn all_jobs(
     args: &ExportArgs,
     console: &mut Console,
 ) -> Result<Vec<JobRecord>, CliFailure> {
-    let mut records = BTreeMap::new();
+    let mut records: BTreeMap<JobName, (Option<u32>, JobRecord)> = BTreeMap::new();
     for place in store.with_shards().await? {
         let mut offset = 0;
         loop {
@@ -137,10 +137,13 @@ async fn all_jobs(
                 let Some(record) = record?.filter(|record| is_exported(record, args)) else {
                     continue;
                 };
-                if let Some(other) = records.insert(record.name.clone(), record) {
+                // A job that runs meanwhile may be listed again.
+                let name = record.name.clone();
+                let first = records.entry(name).or_insert((place.shard_number(), record));
+                if first.0 != place.shard_number() {
                     console.warn(&format!(
-                        "job {} is in several shards; only that in the namespace {} is exported",
-                        other.name,
+                        "job {} is in several namespaces; that in the namespace {} is not exported",
+                        first.1.name,
                         place.namespace()
                     ));
                 }
@@ -150,7 +153,7 @@ async fn all_jobs(
             }
         }
     }
-    Ok(records.into_values().collect())
+    Ok(records.into_values().map(|(_, record)| record).collect())
 }
 
 fn is_exported(record: &JobRecord, args: &ExportArgs) -> bool {

@@ -2,6 +2,7 @@
 //! runs and of lost jobs.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
@@ -42,8 +43,11 @@ pub(crate) async fn data_loss(global: &Global, console: &mut Console) -> Result<
     if rows.is_empty() && console.is_terminal() {
         console.note("no data losses: no node ever found data missing in Redis");
     }
-    // The jobs lost in the last data loss are named, because the user may have to add them again.
-    for (job, schedule) in losses.first().map(|(_, last)| last.jobs_gone()).unwrap_or_default() {
+    // The jobs lost in the last data loss are named, because the user may have to add them again. A
+    // server that loses its data loses those of several shards.
+    let mut seen = BTreeSet::new();
+    let last = losses.iter().filter(|(shard, _)| seen.insert(*shard));
+    for (job, schedule) in last.flat_map(|(_, loss)| loss.jobs_gone()) {
         console.note(&format!(
             "job {job} ({schedule}) was lost in the last data loss; add the job again if you need it"
         ));

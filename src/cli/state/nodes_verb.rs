@@ -61,10 +61,11 @@ pub(crate) async fn nodes(global: &Global, console: &mut Console) -> Result<u8, 
     .page(&rows, console);
     let losses = read_losses(&places).await?;
     if let Some(at) = losses.first().and_then(|(_, last)| last.at) {
-        let times = if losses.len() == 1 {
-            "once,".to_owned()
-        } else {
-            format!("{} times, the last", losses.len())
+        // A server that loses its data loses those of several shards.
+        let of_place = |shard: &Option<u32>| losses.iter().filter(|(it, _)| it == shard).count();
+        let times = match losses.iter().map(|(shard, _)| of_place(shard)).max() {
+            Some(count @ 2..) => format!("{count} times, the last"),
+            _ => "once,".to_owned(),
         };
         console.note(&format!(
             "Redis has lost data {times} {}; see schedctl data-loss",

@@ -10,8 +10,7 @@ use futures_util::future::join_all;
 use crate::engine::planning::instances;
 use crate::engine::planning::planting::{Applied, PlantingError, Request, until_answered};
 use schedd_core::domain::queue::shard_map::ShardRecord;
-use schedd_schedule::names::{QueueName, RunId};
-use schedd_schedule::schedule_form::Schedule;
+use schedd_schedule::names::QueueName;
 use schedd_schedule::time::zone::Zone;
 use schedd_store::{Existing, SoughtJob, Store, StoreError};
 
@@ -32,6 +31,8 @@ struct Places<'a> {
     record: ShardRecord,
     /// The namespace itself, and after it its shards.
     stores: Vec<Store>,
+    /// The shards that answer, if a request is an edit.
+    answering: BTreeSet<usize>,
 }
 
 /// The requests about which a place is asked, by the place. A request is known by its index.
@@ -68,6 +69,26 @@ impl AddPlaces {
         self.spread.contains(queue)
     }
 
+    /// Returns the place at which [`Self::apply`] would apply the request.
+    pub(super) async fn place_of(&self, request: &Request) -> Result<Store, PlantingError> {
+        let Some(places) = self.places(std::slice::from_ref(request)).await? else {
+            return Ok(self.home.clone());
+        };
+        let place = places.of(std::slice::from_ref(request)).await.pop();
+        let place = place.unwrap_or(Ok(0)).map_err(|(_, error)| error)?;
+        Ok(places.stores[place].clone())
+    }
+
+    /// Returns the places of the namespace; `None` if it has no shards.
+    async fn places(&self, requests: &[Request]) -> Result<Option<Places<'_>>, StoreError> {
+        let shards = until_answered(|| self.home.recorded_shards()).await?;
+        let Some((record, stores)) = shards else { return Ok(None) };
+        let is_edit = requests.iter().any(|request| request.existing == Existing::Edit);
+        let answering = if is_edit { self.home.answering().await?.stores } else { Vec::new() };
+        let answering = answering.iter().filter_map(Store::shard_number).map(place_of).collect();
+        Ok(Some(Places { spread: &self.spread, record, stores, answering }))
+    }
+
     /// Applies requests at the place of each, as [`instances::apply`] does. A place that fails fails
     /// only its own requests, unless all requests are at one place.
     pub(super) async fn apply(
@@ -75,12 +96,10 @@ impl AddPlaces {
         host_zone: &Zone,
         requests: &[Request],
     ) -> Result<Vec<PlacedAnswer>, StoreError> {
-        let shards = until_answered(|| self.home.recorded_shards()).await?;
-        let Some((record, stores)) = shards else {
+        let Some(places) = self.places(requests).await? else {
             let answers = instances::apply(&self.home, host_zone, requests).await?;
             return Ok(answers.into_iter().map(|answer| (self.home.clone(), answer)).collect());
         };
-        let places = Places { spread: &self.spread, record, stores };
         let mut answers = Vec::with_capacity(requests.len());
         let mut by_place: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (at, place) in places.of(requests).await.into_iter().enumerate() {
@@ -91,10 +110,15 @@ impl AddPlaces {
                 }
             }
         }
-        if by_place.is_empty()
-            && let Some((_, (_, Err(PlantingError::Store(error))))) = answers.first()
+        let unreached = |answer: &(usize, PlacedAnswer)| match &answer.1.1 {
+            Err(PlantingError::Store(error)) => Some(error.clone()),
+            _ => None,
+        };
+        let errors: Option<Vec<StoreError>> = answers.iter().map(unreached).collect();
+        if let Some(error) =
+            errors.and_then(|mut errors| errors.pop()).filter(|_| by_place.is_empty())
         {
-            return Err(error.clone());
+            return Err(error);
         }
         let is_one_place = by_place.len() == 1 && answers.is_empty();
         let applied = by_place.into_iter().map(async |(place, indexes)| {
@@ -119,14 +143,14 @@ impl AddPlaces {
 impl Places<'_> {
     /// Returns the place of each request: the present place of the job, unless only a former place has
     /// the job. Fails for a request if a former place does not answer, or if an edit finds the job in
-    /// any other place. The error has the place at fault.
+    /// any other place that answers. The error has the place at fault.
     async fn of(&self, requests: &[Request]) -> Vec<Result<usize, (usize, PlantingError)>> {
         let candidates: Vec<Candidates> = requests.iter().map(|it| self.candidates(it)).collect();
         let mut questions = Questions::new();
         for (at, (request, candidates)) in requests.iter().zip(&candidates).enumerate() {
             let asked = match request.existing {
                 _ if request.is_drawn && request.spec.unique.is_none() => BTreeSet::new(),
-                Existing::Edit => (0..self.stores.len()).collect(),
+                Existing::Edit => &candidates.former | &(&self.answering | &BTreeSet::from([0])),
                 Existing::Refuse => candidates.former.clone(),
             };
             for place in asked.into_iter().filter(|place| *place != candidates.present) {
@@ -193,8 +217,6 @@ impl Places<'_> {
         let Some(text) = placed_by else {
             return Candidates { former: BTreeSet::new(), present: 0 };
         };
-        // The place 0 is the namespace itself.
-        let place_of = |shard: u32| shard as usize + 1;
         let former = self.record.former_shards_of(text).into_iter().map(place_of);
         Candidates {
             former: former.chain([0]).collect(),
@@ -203,14 +225,17 @@ impl Places<'_> {
     }
 }
 
-/// Returns the traces that show that a place has the job of `request`. In a place that is no candidate,
-/// another job may hold the unique key.
+/// Returns the traces of the job of `request` in a place. In a place that is no candidate, another job
+/// may hold the unique key.
 fn sought(request: &Request, is_candidate: bool) -> SoughtJob<'_> {
-    let name = Some(&request.name).filter(|_| !request.is_drawn);
-    let run = match (name, &request.spec.schedule) {
-        (Some(name), Schedule::At(at)) => Some(RunId::regular(name.clone(), *at)),
-        _ => None,
-    };
     let unique = request.spec.unique.as_ref().filter(|_| is_candidate);
-    SoughtJob { name, run, unique: unique.map(|unique| &unique.key) }
+    SoughtJob {
+        name: Some(&request.name).filter(|_| !request.is_drawn),
+        unique: unique.map(|unique| &unique.key),
+    }
+}
+
+/// Returns the index of the place of a shard. The place 0 is the namespace itself.
+fn place_of(shard: u32) -> usize {
+    shard as usize + 1
 }

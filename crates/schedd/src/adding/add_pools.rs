@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::add_places::{AddPlaces, PlacedAnswer};
-use crate::engine::planning::planting::Request;
+use crate::engine::planning::planting::{PlantingError, Request};
 use schedd_core::config::NamedJob;
 use schedd_core::domain::queue::group_rules::GroupSettings;
 use schedd_schedule::names::{GroupName, JobName, QueueName};
@@ -41,6 +41,11 @@ impl AddPools {
         requests: &[Request],
     ) -> Result<Vec<PlacedAnswer>, StoreError> {
         self.places.apply(host_zone, requests).await
+    }
+
+    /// Returns the place at which [`Self::apply`] would apply the request.
+    pub async fn place_of(&self, request: &Request) -> Result<Store, PlantingError> {
+        self.places.place_of(request).await
     }
 
     /// Returns the reason why `job` cannot use its queue or group: the queue or group is not

@@ -77,6 +77,37 @@ impl Store {
         Ok(keys.iter().zip(self.link.ask(&mut pipeline).await?).map(read).collect())
     }
 
+    /// Returns true for each of these unique keys that a job owns now. A key that cannot be read counts
+    /// as free; the consistency check reports the key.
+    pub(crate) async fn are_owned(&self, keys: &[UniqueKey]) -> Result<Vec<bool>, StoreError> {
+        let mut are_owned = vec![false; keys.len()];
+        let mut holders = Vec::new();
+        for (at, holder) in self.read_holders(keys).await?.into_iter().enumerate() {
+            match holder {
+                Ok(Some(holder)) => holders.push((at, holder)),
+                Ok(None) | Err(StoreError::WrongType { .. } | StoreError::Corrupt { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if holders.is_empty() {
+            return Ok(are_owned);
+        }
+        let now = self.now().await?;
+        let mut pipeline = redis::pipe();
+        for (_, holder) in &holders {
+            pipeline.cmd("HMGET").arg(self.keys.job(&holder.job)).arg(&["rev", "ended", "unique"]);
+        }
+        let owners = self.well_typed(&mut pipeline).await?;
+        for ((at, holder), owner) in holders.into_iter().zip(owners) {
+            let field = |field: usize| owner.as_sequence()?.get(field).and_then(text_of);
+            let owns = field(0).is_some()
+                && field(1).is_none()
+                && field(2).as_deref() == Some(keys[at].as_str());
+            are_owned[at] = holder.until.map_or(owns, |until| now < until);
+        }
+        Ok(are_owned)
+    }
+
     /// Lists unique keys whose next check for an owner is due by `now`, at most 100.
     pub async fn list_uniques(&self, now: UnixMillis) -> Result<Vec<UniqueKey>, StoreError> {
         let mut pipeline = redis::pipe();

@@ -206,6 +206,20 @@ fn a_live_job_of_the_namespace_itself_keeps_its_name_from_shards() {
     scene.ctl.run(&add).good();
     let shard = || scene.ctl.run(&["show", "report", "--json"]).good().json()["shard"].clone();
     assert!(shard().is_null());
+    // An edit by flags changes the job of the shard, to which its queue belongs.
+    let edit = ["add", "--replace", "--name", "report", "--in", "2h", "--queue", "mail"];
+    scene.ctl.run(&[&edit[..], &["--", "true"]].concat()).good();
     scene.ctl.run(&["cancel", "report"]).good();
     assert!(shard().is_u64());
+    // An ended job with a fixed time keeps no later job from another key.
+    let is_refused = |key: &str| {
+        let time = ["add", "--replace", "--name", "fixed", "--at", "2099-01-01T00:00:00Z"];
+        let added =
+            scene.ctl.run(&[&time[..], &["--queue", "mail", "--key", key, "--", "true"]].concat());
+        assert!([0, 4].contains(&added.code), "{added:?}");
+        added.stderr.contains("the new definition belongs to")
+    };
+    assert_eq!(["a", "mail-1"].map(is_refused), [false, true]);
+    scene.ctl.run(&["cancel", "fixed"]).good();
+    assert_eq!(["mail-1", "a"].map(is_refused), [false, true]);
 }
