@@ -17,7 +17,8 @@
 -- Reply places: the gates at which the run has places; the caller must repeat the call with them
 -- Reply wrong_type: key, found, wanted
 
-if redis.call('ZSCORE', k.set, member) ~= score then return {'gone'} end
+-- A server may write a score in two forms: Valkey 9 answers ZSCORE and ZSCAN by different digits.
+if tonumber(redis.call('ZSCORE', k.set, member) or '') ~= tonumber(score) then return {'gone'} end
 local names = {}
 -- A record of a wrong type must not keep the entry in the set.
 if id ~= '' and redis.call('TYPE', k.run).ok == 'hash' then

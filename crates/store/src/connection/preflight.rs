@@ -29,7 +29,8 @@ pub(crate) fn judge(
     let field = |name: &str| {
         info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
     };
-    if field("redis_mode") == Some("sentinel") {
+    // Valkey 9 says server_mode.
+    if field("redis_mode").or(field("server_mode")) == Some("sentinel") {
         return Err(
             "the server is a Sentinel, not a Redis server; give sentinels and master in [redis], or redis+sentinel://HOST:PORT/NAME"
                 .to_owned(),
@@ -143,6 +144,7 @@ mod tests {
             ("cluster_enabled:0", "cluster_enabled:1", "Cluster"),
             ("noeviction", "allkeys-lru", "noeviction"),
             ("standalone", "sentinel", "Sentinel"),
+            ("redis_mode:standalone", "server_mode:sentinel", "Sentinel"),
             ("redis_version", "x_version", "version"),
             ("redis_version", "dragonfly_version:1.2\r\nredis_version", "Dragonfly"),
         ] {

@@ -70,12 +70,17 @@ pub(crate) fn wants_another_connection(error: &RedisError, is_routed: bool) -> b
     }
 }
 
+/// The words by which Valkey 9 says that the ACL stopped a script.
+const ACL_IN_SCRIPT: &str = "ACL failure in script";
+
 /// Returns the command or key that an ACL denied to a script; None for other errors. Redis 7 does
 /// not name the denied command or key, so the text lists all candidates.
 pub(crate) fn forbidden(error: &RedisError, invocation: &Invocation) -> Option<String> {
     let (detail, script) = (error.detail()?, invocation.script);
     let is_refused = error.code() == Some("NOPERM");
-    if detail.contains("user executing the script can't run") {
+    if detail.contains("user executing the script can't run")
+        || detail.contains(ACL_IN_SCRIPT) && detail.contains("to run the '")
+    {
         return Some(format!(
             "a command of script {} (one of {})",
             script.name,
@@ -83,7 +88,7 @@ pub(crate) fn forbidden(error: &RedisError, invocation: &Invocation) -> Option<S
         ));
     }
     if detail.contains("user executing the script can't access")
-        || is_refused && detail.contains(" key")
+        || (is_refused || detail.contains(ACL_IN_SCRIPT)) && detail.contains(" key")
     {
         return Some(format!(
             "a key of script {} (wanted access to {})",
@@ -99,7 +104,9 @@ pub(crate) fn forbidden(error: &RedisError, invocation: &Invocation) -> Option<S
 /// meet the same data.
 pub(crate) fn is_raised_in_script(error: &RedisError) -> bool {
     let is_raised = |detail: &str| {
-        detail.contains("user_script") && !detail.contains("user executing the script can't")
+        detail.contains("user_script")
+            && !detail.contains("user executing the script can't")
+            && !detail.contains(ACL_IN_SCRIPT)
     };
     matches!(error.code(), Some("ERR" | "WRONGTYPE")) && error.detail().is_some_and(is_raised)
 }
@@ -140,6 +147,9 @@ mod tests {
             "ERR The user executing the script can't run this command or subcommand script: 5f, on @user_script:7.",
         );
         assert!(command.unwrap().contains("ZCARD"));
+        let of_valkey = "ERR ACL failure in script: User u has no permissions to run the 'zcard' command script: 5f, on @user_script:7.";
+        assert!(denied(of_valkey).unwrap().contains("ZCARD"));
+        assert!(!is_raised_in_script(&refusal(of_valkey)));
         for line in [
             "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments script: 5f",
             "NOPERM this user has no permissions to access one of the keys used as arguments",
