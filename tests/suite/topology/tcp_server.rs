@@ -105,8 +105,18 @@ impl TcpServer {
         Ok(connection)
     }
 
+    /// Sends a command and returns its answer. The signal about a stopped child may interrupt the wait
+    /// for an answer, because it has a time limit. Then the command is sent again.
     pub(crate) fn ask<T: redis::FromRedisValue>(&self, words: &[&str]) -> redis::RedisResult<T> {
-        redis::cmd(words[0]).arg(&words[1..]).query(&mut self.connection()?)
+        loop {
+            let answer = self.connection().and_then(|mut connection| {
+                redis::cmd(words[0]).arg(&words[1..]).query(&mut connection)
+            });
+            match answer {
+                Err(error) if error.to_string().contains("Interrupted system call") => {}
+                answer => return answer,
+            }
+        }
     }
 
     /// Kills the server as a crash would and waits for its end.
