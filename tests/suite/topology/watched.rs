@@ -5,9 +5,12 @@ use super::tcp_server::TcpServer;
 use crate::support::wait::{LONG, until};
 
 /// A primary, its replica, and the Sentinels that watch both.
+///
+/// The Sentinels come first, so that they end first. Otherwise a server of another test could get the
+/// port of an ended server. Its Sentinels would then know one more, which they never forget.
 pub(crate) struct Watched {
-    pub(crate) servers: Vec<TcpServer>,
     pub(crate) sentinels: Vec<TcpServer>,
+    pub(crate) servers: Vec<TcpServer>,
 }
 
 impl Watched {
