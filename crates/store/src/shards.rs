@@ -61,12 +61,12 @@ pub enum ShardsError {
     },
 }
 
-/// A job that a place may have, by its traces.
+/// A job to look for in a place, by its name and its unique key.
 #[derive(Debug, Clone)]
 pub struct SoughtJob<'a> {
-    /// The name. `None` if the name was drawn.
+    /// The name of the job. `None` if it was chosen at random.
     pub name: Option<&'a JobName>,
-    /// The unique key. `None` if another job may have it.
+    /// The unique key. `None` if the job has none, or if another job may hold it in this place.
     pub unique: Option<&'a UniqueKey>,
 }
 

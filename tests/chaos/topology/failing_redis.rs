@@ -53,7 +53,7 @@ pub(super) enum ServerFault {
     /// The network of its host is cut, and the primary goes on without the others. Only on hosts of a
     /// [`Network`].
     Cut,
-    /// The slot of the target moves to another primary; in a cluster only.
+    /// The cluster slot of the namespace or shard that suffers moves to another primary.
     Move,
 }
 
@@ -195,7 +195,7 @@ impl<'n> FailingRedis<'n> {
         network.join(server % network.hosts.len(), is_joined);
     }
 
-    /// Moves the slot of the target to another primary, which takes [`MOVING`].
+    /// Moves the cluster slot of the namespace or shard that suffers. The move takes [`MOVING`].
     fn move_slot(&self, from: usize) {
         let Servers::Cluster(cluster) = &self.servers else { return };
         let (namespace, to) = (namespace(self.target), cluster.other_primary(from));

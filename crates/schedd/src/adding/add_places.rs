@@ -17,7 +17,7 @@ use schedd_store::{Existing, SoughtJob, Store, StoreError};
 /// The answer to a request, with the place of the job.
 pub type PlacedAnswer = (Store, Result<Applied, PlantingError>);
 
-/// The rules for the places of the jobs that are added to a namespace.
+/// The choice of the place of each added job: the namespace itself or a shard.
 #[derive(Debug, Clone)]
 pub(super) struct AddPlaces {
     home: Store,
@@ -31,7 +31,7 @@ struct Places<'a> {
     record: ShardRecord,
     /// The namespace itself, and after it its shards.
     stores: Vec<Store>,
-    /// The shards that answer, if a request is an edit.
+    /// The shards that answer. Empty without an edit, because only edits ask all shards.
     answering: BTreeSet<usize>,
 }
 
@@ -225,8 +225,8 @@ impl Places<'_> {
     }
 }
 
-/// Returns the traces of the job of `request` in a place. In a place that is no candidate, another job
-/// may hold the unique key.
+/// Returns what shows that a place has the job of `request`: its name, and its unique key if the place
+/// is a candidate. Elsewhere another job may hold that key.
 fn sought(request: &Request, is_candidate: bool) -> SoughtJob<'_> {
     let unique = request.spec.unique.as_ref().filter(|_| is_candidate);
     SoughtJob {
@@ -235,7 +235,7 @@ fn sought(request: &Request, is_candidate: bool) -> SoughtJob<'_> {
     }
 }
 
-/// Returns the index of the place of a shard. The place 0 is the namespace itself.
+/// Returns the index of a shard in [`Places::stores`], where 0 is the namespace itself.
 fn place_of(shard: u32) -> usize {
     shard as usize + 1
 }

@@ -143,7 +143,7 @@ impl NodeEngines {
         self.shards.views.clone()
     }
 
-    /// Returns the desks, at which workers ask this node for runs.
+    /// Returns the desks at which workers ask this node for runs.
     pub fn worker_desks(&self) -> WorkerDesks {
         self.shards.desks.clone()
     }

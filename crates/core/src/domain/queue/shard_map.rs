@@ -13,7 +13,7 @@ pub enum ShardMap {
     Servers(Vec<String>),
 }
 
-/// The error of a text that is no map of shards, or no record of them.
+/// The error of a text that describes no shards.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "found {found:?}, wanted 'count N' or 'servers HOST:PORT HOST:PORT' with at most {most} shards, and perhaps 'after' with former counts",
