@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use schedd::{Add, Client};
 
+use super::handlers::{add_one_by_one, per_second};
 use super::support::redis::TestRedis;
 use super::support::replica::Replica;
 
@@ -26,8 +27,8 @@ pub(crate) fn durability() {
             for (url, rates) in urls.iter().zip(&mut rates) {
                 let client = Client::connect(url).await.unwrap();
                 rates[0].push(grouped(&client).await);
-                rates[1].push(single(&client).await);
-                rates[2].push(shared(&client).await);
+                rates[1].push(add_one_by_one(&client, 1, SINGLE).await);
+                rates[2].push(add_one_by_one(&client, CALLERS, SHARED).await);
             }
         }
         let names = ["in calls of 500", "one by one", "one by one of 32 callers"];
@@ -41,46 +42,15 @@ pub(crate) fn durability() {
     });
 }
 
-fn add() -> Add {
-    Add::to("noop", &1).in_(Duration::from_secs(86_400))
-}
-
 async fn grouped(client: &Client) -> f64 {
     let started = Instant::now();
-    let added = client.add_all((0..GROUPED).map(|_| add())).await.unwrap();
+    let adds = (0..GROUPED).map(|_| Add::to("noop", &1).in_(Duration::from_secs(86_400)));
+    let added = client.add_all(adds).await.unwrap();
     assert!(added.iter().all(Result::is_ok));
     per_second(GROUPED, started.elapsed())
-}
-
-async fn single(client: &Client) -> f64 {
-    let started = Instant::now();
-    for _ in 0..SINGLE {
-        client.add(add()).await.unwrap();
-    }
-    per_second(SINGLE, started.elapsed())
-}
-
-async fn shared(client: &Client) -> f64 {
-    let started = Instant::now();
-    let mut tasks = tokio::task::JoinSet::new();
-    for _ in 0..CALLERS {
-        let client = client.clone();
-        tasks.spawn(async move {
-            for _ in 0..SHARED / CALLERS {
-                client.add(add()).await.unwrap();
-            }
-        });
-    }
-    tasks.join_all().await;
-    per_second(SHARED, started.elapsed())
 }
 
 fn median(rates: &mut [f64]) -> f64 {
     rates.sort_by(f64::total_cmp);
     rates[rates.len() / 2]
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a rate without digits")]
-fn per_second(count: usize, took: Duration) -> f64 {
-    count as f64 / took.as_secs_f64()
 }

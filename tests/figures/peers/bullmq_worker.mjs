@@ -1,4 +1,5 @@
-// BullMQ as a peer of script/bench peers: `add` adds the jobs of standard input, `work` runs them until it is killed.
+// BullMQ as a peer of script/bench peers: `add` adds the jobs of standard input, in bulk or by so many callers one by one,
+// `work` and `handle` run them until they are killed, and `greet` adds a job for the first worker.
 
 import { spawn } from 'node:child_process';
 import { openSync, readFileSync, writeSync } from 'node:fs';
@@ -7,8 +8,7 @@ import { createRequire } from 'node:module';
 
 const { Queue, Worker } = createRequire(`${process.env.PEER_PACKAGES}/node/`)('bullmq');
 const connection = { path: process.env.PEER_SOCKET, maxRetriesPerRequest: null };
-const concurrency = 32;
-const agent = new http.Agent({ keepAlive: true, maxSockets: concurrency });
+const agent = new http.Agent({ keepAlive: true, maxSockets: 32 });
 
 function request({ url, method, headers, body }) {
   return new Promise((resolve, reject) => {
@@ -29,24 +29,34 @@ function run([program, ...args]) {
   });
 }
 
-async function add() {
-  const jobs = readFileSync(0, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line));
+async function add(callers) {
+  const lines = readFileSync(0, 'utf8').split('\n').filter(Boolean);
+  const job = ({ at, action }) => ({ name: 'job', data: action, opts: { delay: at - Date.now() } });
+  const jobs = lines.map((line) => JSON.parse(line));
   const queue = new Queue('peer', { connection });
   await queue.waitUntilReady();
   const started = process.hrtime.bigint();
-  for (let first = 0; first < jobs.length; first += 1000) {
-    const now = Date.now();
-    const some = jobs.slice(first, first + 1000);
-    await queue.addBulk(some.map(({ at, action }) => ({ name: 'job', data: action, opts: { delay: at - now } })));
-  }
+  const addOneByOne = async (_, caller) => {
+    for (let next = caller; next < jobs.length; next += callers) {
+      const { name, data, opts } = job(jobs[next]);
+      await queue.add(name, data, opts);
+    }
+  };
+  if (callers) await Promise.all(Array.from({ length: callers }, addOneByOne));
+  else for (let first = 0; first < jobs.length; first += 1000) await queue.addBulk(jobs.slice(first, first + 1000).map(job));
   console.log(Number(process.hrtime.bigint() - started) / 1e9);
   await queue.close();
 }
 
-async function work() {
+async function work(concurrency) {
   const ends = openSync(process.env.PEER_ENDS, 'a');
   const report = (text) => writeSync(ends, `${text}\n`);
+  let counted = 0;
   const job = async ({ data }) => {
+    if (typeof data === 'number') {
+      if (++counted === data) report(performance.timeOrigin + performance.now());
+      return;
+    }
     if (data.http) return request(data.http);
     await run(data.command ?? ['/bin/sh', '-c', data.shell]);
     report(performance.timeOrigin + performance.now());
@@ -56,4 +66,12 @@ async function work() {
   report('ready');
 }
 
-await (process.argv[2] === 'add' ? add() : work());
+async function greet() {
+  const queue = new Queue('first', { connection });
+  await queue.add('greet', 'ann');
+  await queue.close();
+}
+
+const [mode, callers] = process.argv.slice(2);
+const modes = { add: () => add(Number(callers)), work: () => work(32), handle: () => work(100), greet };
+await modes[mode]();

@@ -2,14 +2,18 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::ops::Range;
 use std::process::Command;
 use std::time::Instant;
 
 use redis::Connection;
 
 use super::sink::BODY;
-use super::workload::{ADDED, BETWEEN, PROCESSES, REQUESTS, TIMED, each, rate, sleep_until, soon};
+use super::workload::{
+    ADDED, BETWEEN, PROCESSES, REQUESTS, SINGLE_ROWS, TIMED, each, rate, sleep_until, soon,
+};
 use super::{Bench, Figures};
+use crate::handlers::{BURST, SINGLES};
 use crate::{cpu_seconds, memory};
 
 /// Jobs in one call.
@@ -19,11 +23,11 @@ const CONNECTIONS: usize = 32;
 /// Threads that start processes.
 const SPAWNERS: usize = 2;
 
-/// Writes jobs in batches: a ZADD of ids and an HSET of payloads of 80 bytes.
-fn write_jobs(connection: &mut Connection, count: usize) -> Vec<String> {
-    let ids: Vec<String> = (0..count).map(|number| format!("{number:026}")).collect();
+/// Writes jobs, `batch` in a call: a ZADD of ids and an HSET of payloads of 80 bytes.
+fn write_jobs(connection: &mut Connection, numbers: Range<usize>, batch: usize) -> Vec<String> {
+    let ids: Vec<String> = numbers.map(|number| format!("{number:026}")).collect();
     let payload = "x".repeat(80);
-    for batch in ids.chunks(BATCH) {
+    for batch in ids.chunks(batch) {
         let (mut due, mut jobs) = (redis::cmd("ZADD"), redis::cmd("HSET"));
         due.arg("due");
         jobs.arg("jobs");
@@ -42,7 +46,7 @@ pub(super) fn add(bench: &Bench) -> Figures {
     let mut connection = redis.connection();
     let (cpu, before, started) =
         (cpu_seconds(&mut connection), memory(&mut connection), Instant::now());
-    write_jobs(&mut connection, ADDED);
+    write_jobs(&mut connection, 0..ADDED, BATCH);
     let took = started.elapsed();
     let cpu = cpu_seconds(&mut connection) - cpu;
     #[expect(clippy::cast_precision_loss, reason = "bytes")]
@@ -54,12 +58,37 @@ pub(super) fn add(bench: &Bench) -> Figures {
     ]
 }
 
-/// Claims and ends jobs in batches, with a sorted set as the leases. Returns the Redis time of each in microseconds.
-fn claim_and_end(bench: &Bench, count: usize) -> f64 {
+/// Writes the jobs of `single`, with a connection for each caller.
+pub(super) fn single(bench: &Bench) -> Figures {
+    let rates = SINGLES.map(|(callers, count)| {
+        let redis = bench.redis();
+        let connections: Vec<Connection> = (0..callers).map(|_| redis.connection()).collect();
+        let share = count / callers;
+        let started = Instant::now();
+        std::thread::scope(|scope| {
+            for (caller, mut connection) in connections.into_iter().enumerate() {
+                let first = caller * share;
+                scope.spawn(move || write_jobs(&mut connection, first..first + share, 1));
+            }
+        });
+        rate(count, started.elapsed())
+    });
+    SINGLE_ROWS.into_iter().zip(rates).collect()
+}
+
+/// Claims and ends the jobs of `handlers`.
+pub(super) fn handlers(bench: &Bench) -> Figures {
+    let (rate, us) = claim_and_end(bench, BURST);
+    vec![("handlers.rate", rate), ("handlers.us", us)]
+}
+
+/// Claims and ends jobs in batches, with a sorted set as the leases. Returns the jobs a second, and the Redis time of each in
+/// microseconds.
+fn claim_and_end(bench: &Bench, count: usize) -> (f64, f64) {
     let redis = bench.redis();
     let mut connection = redis.connection();
-    let ids = write_jobs(&mut connection, count);
-    let cpu = cpu_seconds(&mut connection);
+    let ids = write_jobs(&mut connection, 0..count, BATCH);
+    let (cpu, started) = (cpu_seconds(&mut connection), Instant::now());
     for batch in ids.chunks(BATCH) {
         let mut leases = redis::cmd("ZADD");
         leases.arg("leases");
@@ -88,7 +117,8 @@ fn claim_and_end(bench: &Bench, count: usize) -> f64 {
             .ignore();
         let () = end.query(&mut connection).unwrap();
     }
-    each((cpu_seconds(&mut connection) - cpu) * 1e6, count)
+    let rate = rate(count, started.elapsed());
+    (rate, each((cpu_seconds(&mut connection) - cpu) * 1e6, count))
 }
 
 /// Sends the requests of `http` through connections that stay open.
@@ -105,13 +135,13 @@ pub(super) fn http(bench: &Bench) -> Figures {
     });
     let sent = bench.sink.take().len();
     let rate = rate(sent, started.elapsed());
-    vec![("http.rate", rate), ("http.us", claim_and_end(bench, REQUESTS))]
+    vec![("http.rate", rate), ("http.us", claim_and_end(bench, REQUESTS).1)]
 }
 
 /// Starts the processes of `true` from two threads. The standard library uses `posix_spawn`.
 pub(super) fn program(bench: &Bench) -> Figures {
     let rate = spawn_rate(|| Command::new("/bin/true"));
-    vec![("true.rate", rate), ("true.us", claim_and_end(bench, PROCESSES))]
+    vec![("true.rate", rate), ("true.us", claim_and_end(bench, PROCESSES).1)]
 }
 
 /// Starts the shells of `shell` from two threads.
@@ -142,7 +172,7 @@ fn spawn_rate(command: impl Fn() -> Command + Sync) -> f64 {
 pub(super) fn lateness(bench: &Bench) -> Figures {
     let redis = bench.redis();
     let mut connection = redis.connection();
-    let ids = write_jobs(&mut connection, TIMED);
+    let ids = write_jobs(&mut connection, 0..TIMED, BATCH);
     let mut client = Client::of(bench);
     bench.sink.take();
     let mut due = soon(500);

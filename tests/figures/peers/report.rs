@@ -6,6 +6,7 @@ use std::process::Command;
 
 use super::Bench;
 use super::system::System;
+use super::workload::SINGLE_ROWS;
 use crate::percentile;
 
 /// Which of two values is better, or that they are not compared.
@@ -27,13 +28,17 @@ const fn less(name: &'static str, title: &'static str, digits: usize) -> Row {
     (name, title, digits, Better::Less, 0.5)
 }
 
-const ROWS: [Row; 23] = [
+const ROWS: [Row; 32] = [
     more("add.rate", "20,000 jobs added in bulk, a second"),
+    more(SINGLE_ROWS[0], "5,000 jobs added one by one, a second"),
+    more(SINGLE_ROWS[1], "20,000 jobs added one by one by 32 callers, a second"),
     less("add.bytes", "Redis bytes of a waiting program", 0),
     less("add.http_bytes", "Redis bytes of a waiting request", 0),
     less("add.us", "Redis us of an add", 1),
+    less("handlers.us", "Redis us of claim and end, handlers", 1),
     less("http.us", "Redis us of claim and end, requests", 1),
     less("true.us", "Redis us of claim and end, programs", 1),
+    more("handlers.rate", "20,000 handlers that do nothing due at once, a second"),
     more("http.rate", "5,000 requests due at once, a second"),
     more("true.rate", "2,000 `/bin/true` due at once, a second"),
     more("shell.rate", "the same as shell lines, a second"),
@@ -51,6 +56,11 @@ const ROWS: [Row; 23] = [
     more("due.0", "1,000 requests due while none wait, a second"),
     more("due.100000", "1,000 requests due while 100,000 wait, a second"),
     more("due.1000000", "1,000 requests due while 1,000,000 wait, a second"),
+    less("first.rust", "lines to a first worker, Rust", 0),
+    less("first.python", "lines to a first worker, Python", 0),
+    less("first.shell", "lines to a first worker, shell", 0),
+    less("first.javascript", "lines to a first worker, JavaScript", 0),
+    less("first.ruby", "lines to a first worker, Ruby", 0),
 ];
 
 /// All that was measured.

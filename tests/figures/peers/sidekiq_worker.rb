@@ -1,4 +1,5 @@
-# Sidekiq as a peer of script/bench peers: `add` adds the jobs of standard input, `work` runs them until it is killed.
+# Sidekiq as a peer of script/bench peers: `add` adds the jobs of standard input, in bulk or by so many callers one by one,
+# `work` and `handle` run them until they are killed, and `greet` adds a job for the first worker.
 
 require 'json'
 require 'net/http'
@@ -14,7 +15,7 @@ def report(text)
   File.open(ENV.fetch('PEER_ENDS'), 'a') { |file| file.syswrite("#{text}\n") }
 end
 
-Sidekiq.configure_client { |config| config.redis = redis }
+Sidekiq.configure_client { |config| config.redis = redis.merge(size: 32) }
 Sidekiq.configure_server do |config|
   config.redis = redis
   config.logger.level = Logger::ERROR
@@ -23,12 +24,20 @@ end
 
 class PeerJob
   include Sidekiq::Worker
+  @@lock = Mutex.new
+  @@counted = 0
 
   def perform(action)
+    return count(action) if action.is_a?(Integer)
     return request(action['http']) if action['http']
 
     system(*(action['command'] || ['/bin/sh', '-c', action['shell']]), exception: true)
     report(Time.now.to_f * 1000)
+  end
+
+  def count(most)
+    counted = @@lock.synchronize { @@counted += 1 }
+    report(Time.now.to_f * 1000) if counted == most
   end
 
   def request(action)
@@ -38,20 +47,32 @@ class PeerJob
   end
 end
 
-def add
-  jobs = $stdin.each_line.map { |line| JSON.parse(line) }
-  started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+def add_bulk(jobs)
   jobs.each_slice(1000) do |some|
     args = some.map { |job| [job['action']] }
     at = some.map { |job| job['at'] / 1000.0 }
     Sidekiq::Client.push_bulk('class' => PeerJob, 'args' => args, 'at' => at)
   end
+end
+
+def add_one_by_one(jobs, callers)
+  threads = jobs.each_slice(jobs.size / callers).map do |share|
+    Thread.new { share.each { |job| PeerJob.perform_at(job['at'] / 1000.0, job['action']) } }
+  end
+  threads.each(&:join)
+end
+
+def add(callers)
+  jobs = $stdin.each_line.map { |line| JSON.parse(line) }
+  started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  callers ? add_one_by_one(jobs, callers.to_i) : add_bulk(jobs)
   puts Process.clock_gettime(Process::CLOCK_MONOTONIC) - started
 end
 
 if $PROGRAM_NAME == __FILE__
-  if ARGV[0] == 'add'
-    add
+  case ARGV[0]
+  when 'add' then add(ARGV[1])
+  when 'greet' then Sidekiq::Client.push('class' => 'Greet', 'args' => ['ann'])
   else
     require 'sidekiq/cli'
     cli = Sidekiq::CLI.instance

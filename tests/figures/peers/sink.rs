@@ -16,8 +16,12 @@ pub(super) struct Sink {
 }
 
 /// Returns the milliseconds since 1970.
+pub(super) fn milliseconds(time: SystemTime) -> f64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs_f64() * 1e3
+}
+
 pub(super) fn now() -> f64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs_f64() * 1e3
+    milliseconds(SystemTime::now())
 }
 
 impl Sink {

@@ -1,7 +1,7 @@
 //! The systems that are measured: how jobs get into them, and how their workers start and end.
 
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -83,20 +83,32 @@ impl System {
     /// Adds jobs through one client, in bulk where the system can. Returns the time of adding: of `schedctl` as a whole, and of a peer
     /// without the start of its program and the reading of its input.
     pub(super) fn add(self, redis: &TestRedis, prefix: &str, jobs: &[Job]) -> Duration {
+        if self != Self::Schedd {
+            return self.add_by_peer(redis, None, jobs);
+        }
         let mut lines = String::new();
         for (number, job) in jobs.iter().enumerate() {
-            let mut line = json!({"at": job.at, "action": job.action});
-            if self == Self::Schedd {
-                line = job.action.clone();
-                line["name"] = json!(format!("{prefix}{number}"));
-                line["at"] = json!(jiff::Timestamp::from_millisecond(job.at).unwrap().to_string());
-            }
+            let mut line = job.action.clone();
+            line["name"] = json!(format!("{prefix}{number}"));
+            line["at"] = json!(jiff::Timestamp::from_millisecond(job.at).unwrap().to_string());
             writeln!(lines, "{line}").unwrap();
         }
-        if self == Self::Schedd {
-            return add_lines(redis, &lines);
+        add_lines(redis, &lines)
+    }
+
+    /// Adds jobs by the program of a peer, in bulk, or one by one if there are callers. Returns the time of adding.
+    pub(super) fn add_by_peer(
+        self,
+        redis: &TestRedis,
+        callers: Option<usize>,
+        jobs: &[Job],
+    ) -> Duration {
+        let mut lines = String::new();
+        for job in jobs {
+            writeln!(lines, "{}", json!({"at": job.at, "action": job.action})).unwrap();
         }
         let mut command = self.program(redis, "add");
+        command.args(callers.map(|callers| callers.to_string()));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
         let output = child.wait_with_output().unwrap();
@@ -104,15 +116,15 @@ impl System {
         Duration::from_secs_f64(String::from_utf8(output.stdout).unwrap().trim().parse().unwrap())
     }
 
-    /// Starts a worker and waits until it is ready.
-    pub(super) fn start(self, redis: &TestRedis) -> Worker {
+    /// Starts a worker and waits until it is ready. `mode` is `handle` for handlers that do nothing, and otherwise `work`.
+    pub(super) fn start(self, redis: &TestRedis, mode: &str) -> Worker {
         if self == Self::Schedd {
             let node = Schedd::on(redis).start();
             node.wait_for_log("Started.");
             return Worker::Node(Box::new(node), Eye::on(redis));
         }
         let dir = tempfile::tempdir().unwrap();
-        let mut command = self.program(redis, "work");
+        let mut command = self.program(redis, mode);
         command.env("PEER_ENDS", ends_file(&dir)).stdin(Stdio::null()).stdout(Stdio::null());
         let worker = Worker::Peer(command.spawn().unwrap(), dir);
         until("the peer's worker is ready", PATIENCE, || worker.reported().into_iter().next());
@@ -120,7 +132,7 @@ impl System {
     }
 
     /// Returns a call of a peer's program, which lies beside this file.
-    fn program(self, redis: &TestRedis, mode: &str) -> Command {
+    pub(super) fn program(self, redis: &TestRedis, mode: &str) -> Command {
         let (program, file) = match self {
             Self::Bullmq => ("node".into(), Some("bullmq_worker.mjs")),
             Self::Celery => (packages().join("python/bin/python"), Some("celery_worker.py")),
@@ -142,6 +154,14 @@ impl System {
 }
 
 impl Worker {
+    /// Starts a program. It reports what it prints.
+    pub(super) fn printing(command: &mut Command) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let file = File::create(ends_file(&dir)).unwrap();
+        command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
+        Self::Peer(command.spawn().unwrap(), dir)
+    }
+
     fn pid(&self) -> u32 {
         match self {
             Self::Node(node, _) => node.pid(),
@@ -149,13 +169,13 @@ impl Worker {
         }
     }
 
-    /// Returns what a peer's worker has reported: `ready`, then the end of each job that started a process.
-    fn reported(&self) -> Vec<String> {
+    /// Returns what a peer's worker has reported: `ready`, then the end of each job that started a process, or of the last handler.
+    pub(super) fn reported(&self) -> Vec<String> {
         let Self::Peer(_, dir) = self else { return Vec::new() };
         fs::read_to_string(ends_file(dir)).unwrap_or_default().lines().map(str::to_owned).collect()
     }
 
-    /// Returns the time at which the last of `count` processes had ended, in milliseconds since 1970.
+    /// Returns the time at which the last of `count` reported jobs had ended, in milliseconds since 1970.
     pub(super) fn last_end(&self, count: usize) -> Option<f64> {
         if let Self::Node(_, eye) = self {
             let stats = eye.ask(eye.store().read_stats()).unwrap();
@@ -218,6 +238,6 @@ fn ends_file(dir: &TempDir) -> PathBuf {
 }
 
 /// The folder into which `script/bench` installs the peers.
-fn packages() -> PathBuf {
+pub(super) fn packages() -> PathBuf {
     std::env::var_os("SCHEDD_PEERS").expect("script/bench sets SCHEDD_PEERS").into()
 }

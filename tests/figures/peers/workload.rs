@@ -1,12 +1,15 @@
 //! The workloads: what each system does, and which rows of the table come from that.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
+use schedd::Client;
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 
-use super::sink::{BODY, now};
+use super::sink::{BODY, milliseconds, now};
 use super::system::{Job, System, Worker};
-use super::{Bench, Figures, floor};
+use super::{Bench, Figures, first_worker, floor};
+use crate::handlers::{BURST, Counter, SINGLES, add_burst, add_one_by_one};
 use crate::support::redis::TestRedis;
 use crate::support::wait::until;
 use crate::{PATIENCE, cpu_seconds, info, memory};
@@ -19,8 +22,15 @@ pub(super) struct Workload {
     pub(super) is_repeated: bool,
 }
 
-pub(super) const WORKLOADS: [Workload; 7] = [
+pub(super) const WORKLOADS: [Workload; 10] = [
     Workload { name: "add", measure: add, floor: Some(floor::add), is_repeated: true },
+    Workload { name: "single", measure: single, floor: Some(floor::single), is_repeated: true },
+    Workload {
+        name: "handlers",
+        measure: handlers,
+        floor: Some(floor::handlers),
+        is_repeated: true,
+    },
     Workload { name: "http", measure: http, floor: Some(floor::http), is_repeated: true },
     Workload { name: "true", measure: program, floor: Some(floor::program), is_repeated: true },
     Workload { name: "shell", measure: shell, floor: Some(floor::shell), is_repeated: true },
@@ -32,6 +42,7 @@ pub(super) const WORKLOADS: [Workload; 7] = [
     },
     Workload { name: "waiting", measure: waiting, floor: None, is_repeated: false },
     Workload { name: "million", measure: million, floor: None, is_repeated: false },
+    Workload { name: "first", measure: first_worker::first, floor: None, is_repeated: false },
 ];
 
 /// Jobs of the workloads.
@@ -40,6 +51,8 @@ pub(super) const REQUESTS: usize = 5_000;
 pub(super) const PROCESSES: usize = 2_000;
 pub(super) const TIMED: usize = 100;
 const DUE: usize = 1_000;
+/// The rows of [`SINGLES`].
+pub(super) const SINGLE_ROWS: [&str; 2] = ["single.one", "single.many"];
 const HUNDRED_THOUSAND: usize = 100_000;
 const MILLION: usize = 1_000_000;
 
@@ -68,6 +81,11 @@ fn command(_: &Bench, _: i64) -> Value {
 
 fn line(_: &Bench, _: i64) -> Value {
     json!({"shell": "/bin/true"})
+}
+
+/// A handler that does nothing. The workers of peers report when so many have run.
+fn handler(_: &Bench, _: i64) -> Value {
+    json!(BURST)
 }
 
 fn request(bench: &Bench, at: i64) -> Value {
@@ -111,7 +129,38 @@ fn add(bench: &Bench, system: System) -> Figures {
     figures
 }
 
-/// Adds jobs due at one moment and waits for the last. Returns the jobs a second from due, and the Redis time of each in microseconds.
+/// Jobs far in the future, each awaited before the next of its caller.
+fn single(bench: &Bench, system: System) -> Figures {
+    let rates = SINGLES.map(|(callers, count)| {
+        let redis = bench.redis();
+        if system == System::Schedd {
+            return Runtime::new().unwrap().block_on(async {
+                let client = Client::connect(&redis.url()).await.unwrap();
+                add_one_by_one(&client, callers, count).await
+            });
+        }
+        let jobs = jobs(bench, count, soon(86_400_000), 1_000, handler);
+        rate(count, system.add_by_peer(&redis, Some(callers), &jobs))
+    });
+    SINGLE_ROWS.into_iter().zip(rates).collect()
+}
+
+/// Waits for the last of `count` jobs due at one moment, which `last` returns in milliseconds since 1970. Returns the jobs a second
+/// from due, and the Redis time of each in microseconds.
+fn from_due(redis: &TestRedis, due: i64, count: usize, last: impl FnOnce() -> f64) -> (f64, f64) {
+    let mut connection = redis.connection();
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds")]
+    let from = due as f64;
+    assert!(now() < from - BEFORE_DUE, "the jobs were added too slowly");
+    sleep_until(from - BEFORE_DUE);
+    let cpu = cpu_seconds(&mut connection);
+    let took = last() - from;
+    // The last ends get into Redis.
+    std::thread::sleep(Duration::from_millis(500));
+    (1e3 / each(took, count), each((cpu_seconds(&mut connection) - cpu) * 1e6, count))
+}
+
+/// Adds jobs due at one moment and waits for the last. Returns what [`from_due`] returns.
 fn burst(
     bench: &Bench,
     system: System,
@@ -120,37 +169,53 @@ fn burst(
     burst: (&str, usize, Action),
 ) -> (f64, f64) {
     let (prefix, count, action) = burst;
-    let mut connection = redis.connection();
     let due = soon(system.lead(count));
     bench.sink.take();
     system.add(redis, prefix, &jobs(bench, count, due, 0, action));
-    #[expect(clippy::cast_precision_loss, reason = "milliseconds")]
-    let from = due as f64;
-    assert!(now() < from - BEFORE_DUE, "{} added too slowly", system.name());
-    sleep_until(from - BEFORE_DUE);
-    let cpu = cpu_seconds(&mut connection);
-    let last = if action(bench, due).get("http").is_some() {
-        until("all requests have arrived", PATIENCE, || {
-            (bench.sink.count() >= count).then_some(())
-        });
-        bench.sink.take()[count - 1]
-    } else {
-        until("all processes have ended", PATIENCE, || {
+    from_due(redis, due, count, || {
+        if action(bench, due).get("http").is_some() {
+            until("all requests have arrived", PATIENCE, || {
+                (bench.sink.count() >= count).then_some(())
+            });
+            #[expect(clippy::cast_precision_loss, reason = "milliseconds")]
+            return due as f64 + bench.sink.take()[count - 1];
+        }
+        // Handlers are counted by the peer's worker, which reports only the last.
+        let reports = if action(bench, due).is_number() { 1 } else { count };
+        until("all jobs have ended", PATIENCE, || {
             // Asking costs Redis time too, so it is rare.
             std::thread::sleep(Duration::from_millis(240));
-            worker.last_end(count)
-        }) - from
-    };
-    // The last ends get into Redis.
-    std::thread::sleep(Duration::from_millis(500));
-    (1e3 / each(last, count), each((cpu_seconds(&mut connection) - cpu) * 1e6, count))
+            worker.last_end(reports)
+        })
+    })
 }
 
 /// Does a burst with a Redis and a worker of its own.
 fn alone(bench: &Bench, system: System, count: usize, action: Action) -> (f64, f64) {
     let redis = bench.redis();
-    let worker = system.start(&redis);
+    let mode = if action(bench, 0).is_number() { "handle" } else { "work" };
+    let worker = system.start(&redis, mode);
     burst(bench, system, &redis, &worker, ("n", count, action))
+}
+
+/// Handlers that do nothing, all due at one moment. That of schedd is in this program, by the library.
+fn handlers(bench: &Bench, system: System) -> Figures {
+    let (rate, us) = if system == System::Schedd {
+        burst_of_library(bench)
+    } else {
+        alone(bench, system, BURST, handler)
+    };
+    vec![("handlers.rate", rate), ("handlers.us", us)]
+}
+
+fn burst_of_library(bench: &Bench) -> (f64, f64) {
+    let (redis, runtime) = (bench.redis(), Runtime::new().unwrap());
+    let client = runtime.block_on(Client::connect(&redis.url())).unwrap();
+    let counter = runtime.block_on(Counter::start(&client));
+    let due = soon(System::Schedd.lead(BURST));
+    let at = SystemTime::UNIX_EPOCH + Duration::from_millis(due.unsigned_abs());
+    runtime.block_on(add_burst(&client, at));
+    from_due(&redis, due, BURST, || milliseconds(runtime.block_on(counter.last())))
 }
 
 fn http(bench: &Bench, system: System) -> Figures {
@@ -170,7 +235,7 @@ fn shell(bench: &Bench, system: System) -> Figures {
 /// Requests at ten a second: the time from due to the arrival of the request.
 fn lateness(bench: &Bench, system: System) -> Figures {
     let redis = bench.redis();
-    let _worker = system.start(&redis);
+    let _worker = system.start(&redis, "work");
     bench.sink.take();
     system.add(&redis, "n", &jobs(bench, TIMED, soon(system.lead(TIMED)), BETWEEN, request));
     until("all requests have arrived", PATIENCE, || (bench.sink.count() >= TIMED).then_some(()));
@@ -213,7 +278,7 @@ fn beside(
         let others = jobs(bench, HUNDRED_THOUSAND, soon(86_400_000), 100, command);
         system.add(&redis, &format!("others{first}x"), &others);
     }
-    let worker = system.start(&redis);
+    let worker = system.start(&redis, "work");
     let mut figures = Vec::new();
     if let Some(rows) = idle {
         let values = idle_usage(&redis, &worker);
