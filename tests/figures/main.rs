@@ -10,6 +10,7 @@
 mod api;
 mod bounds;
 mod claims;
+mod crowd;
 mod durability;
 mod handlers;
 #[path = "../suite/api/http_probe.rs"]
@@ -53,13 +54,14 @@ fn main() {
         return simulation::simulation();
     }
     let asked: Vec<String> = words.into_iter().filter(|word| !word.starts_with('-')).collect();
-    let figures: [(&str, fn()); 17] = [
+    let figures: [(&str, fn()); 18] = [
         ("lateness", lateness),
         ("add", add),
         ("idle", idle),
         ("burst", burst),
         ("recovery", recovery),
         ("bounds", bounds::bounds),
+        ("crowd", crowd::crowd),
         ("kinds", kinds::kinds),
         ("claim", claims::claim),
         ("gates", gates),
