@@ -1,4 +1,4 @@
-//! Workers over HTTP, one client with a connection for each request: runs a second in batches and one by one, the time from due to
+//! Workers over HTTP, one client with one connection: runs a second in batches and one by one, the time from due to
 //! the answer of a waiting question, and what waiting questions cost Redis and the node.
 
 use std::fmt::Write as _;
@@ -47,9 +47,26 @@ fn add(redis: &TestRedis, name: &str, count: usize) {
     add_lines(redis, &lines);
 }
 
-fn post(probe: &HttpProbe, path: &str, body: &Value) -> Value {
-    let json = [("Content-Type", "application/json")];
-    probe.send("admin", "POST", path, &json, body.to_string().as_bytes()).of(200)
+/// A client that keeps its connection.
+struct Client<'p> {
+    probe: &'p HttpProbe,
+    stream: TcpStream,
+}
+
+impl<'p> Client<'p> {
+    fn of(probe: &'p HttpProbe) -> Self {
+        Self { probe, stream: probe.connect() }
+    }
+
+    fn post(&mut self, path: &str, body: &Value) -> Value {
+        let body = body.to_string();
+        let length = body.len().to_string();
+        let headers = [("Content-Type", "application/json"), ("Content-Length", &*length)];
+        let head = self.probe.head("admin", "POST", path, &headers);
+        let head = head.replace("Connection: close\r\n", "");
+        self.stream.write_all(format!("{head}\r\n{body}").as_bytes()).unwrap();
+        HttpAnswer::read(&self.stream).of(200)
+    }
 }
 
 fn question(id: &str, most: usize, wait_ms: u64) -> Value {
@@ -58,16 +75,17 @@ fn question(id: &str, most: usize, wait_ms: u64) -> Value {
 
 /// Claims and completes `count` runs, at most `most` with each request. Returns runs a second.
 fn claimed_and_completed(probe: &HttpProbe, name: &str, count: usize, most: usize) -> f64 {
+    let mut client = Client::of(probe);
     let started = Instant::now();
     let (mut done, mut asked) = (0, 0);
     while done < count {
         asked += 1;
         let id = format!("{name}{asked}");
-        let answer = post(probe, "/v1/queues/default/claim", &question(&id, most, 10_000));
+        let answer = client.post("/v1/queues/default/claim", &question(&id, most, 10_000));
         let proof = |run: &Value| json!({"run_id": run["run_id"], "token": run["token"]});
         let runs: Vec<Value> = answer["runs"].as_array().unwrap().iter().map(proof).collect();
         done += runs.len();
-        post(probe, "/v1/runs/complete", &json!({"runs": runs}));
+        client.post("/v1/runs/complete", &json!({"runs": runs}));
     }
     #[expect(clippy::cast_precision_loss, reason = "a rate without digits")]
     let rate = count as f64 / started.elapsed().as_secs_f64();
@@ -88,20 +106,20 @@ fn singles(redis: &TestRedis, probe: &HttpProbe) {
 
 /// One run at a time, which becomes due while a question waits.
 fn wakes(probe: &HttpProbe) {
-    let mut late = Vec::new();
+    let (mut client, mut late) = (Client::of(probe), Vec::new());
     for number in 0..WAKES {
         let body = json!({"name": format!("wake{number}"), "in": "300ms", "handler": "noop"});
         let json = [("Content-Type", "application/json")];
         let added = probe.send("admin", "POST", "/v1/jobs", &json, body.to_string().as_bytes());
         let due = added.of(201)["next_due"].as_str().unwrap().to_owned();
         let id = format!("wake{number}");
-        let answer = post(probe, "/v1/queues/default/claim", &question(&id, 1, 10_000));
+        let answer = client.post("/v1/queues/default/claim", &question(&id, 1, 10_000));
         let now = jiff::Timestamp::now();
         let since = now.duration_since(due.parse().unwrap());
         late.push(since.as_secs_f64() * 1e3);
         let run = &answer["runs"][0];
         let proof = json!({"run_id": run["run_id"], "token": run["token"]});
-        post(probe, "/v1/runs/complete", &json!({"runs": [proof]}));
+        client.post("/v1/runs/complete", &json!({"runs": [proof]}));
     }
     late.sort_by(f64::total_cmp);
     println!(
