@@ -2,8 +2,9 @@
 //! node, although this node never started these runs.
 //!
 //! A claim is recorded by its token, the id of the call to Redis. A token is recorded only when no
-//! caller waits for the answer any more. Invariant: this node never executes a run of a recorded
-//! claim. So even an at-most-once run may be given back as if it had never been claimed.
+//! caller waits for the answer any more, and never for the question of a worker. Invariant: nobody
+//! executes a run of a recorded claim. So even an at-most-once run may be given back as if it had
+//! never been claimed.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

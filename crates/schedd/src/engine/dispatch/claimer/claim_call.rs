@@ -2,7 +2,7 @@
 //!
 //! Invariant: Redis may have carried out a claim whose answer was lost. So the claim is repeated
 //! for as long as its lease would still be usable. After that time the claim is recorded as
-//! abandoned.
+//! abandoned, unless a worker asked for it.
 
 use std::time::Duration;
 
@@ -31,7 +31,10 @@ impl Claimer {
         let answer = self.claim_by(&token, lane, slots, &orders).await;
         if answer.is_err() {
             self.node.counters.claims_answered(ClaimOutcome::Unanswered, orders.len() as u64);
-            self.abandoned.note(&token, orders.iter().map(|order| &order.run));
+            // The question of a worker may be asked again with the same token, and then gets the runs.
+            if self.party.token.is_none() {
+                self.abandoned.note(&token, orders.iter().map(|order| &order.run));
+            }
         }
         answer
     }
