@@ -251,9 +251,14 @@ impl RedisLink {
 
     /// Returns the current connection. Connects first if there is no connection.
     pub(crate) async fn open(&self) -> Result<OpenConnection, StoreError> {
+        if let Some(open) = self.slot().clone() {
+            self.search_again(&open);
+            return Ok(open);
+        }
         // A call waits for the connection attempt of another call no longer than for its own.
-        // Otherwise calls would queue up during an outage.
-        let opened = tokio::time::timeout(OPEN_LIMIT, self.open_in_turn()).await;
+        // Otherwise calls would queue up during an outage. The attempt is in a box, because it would
+        // make the future of each call ten times as large.
+        let opened = Box::pin(tokio::time::timeout(OPEN_LIMIT, self.open_in_turn())).await;
         opened.unwrap_or_else(|_| Err(StoreError::timed_out(self.address(), OPEN_LIMIT)))
     }
 
@@ -263,11 +268,8 @@ impl RedisLink {
         self.shared.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Connects, unless another call has connected meanwhile.
     async fn open_in_turn(&self) -> Result<OpenConnection, StoreError> {
-        if let Some(open) = self.slot().clone() {
-            self.search_again(&open);
-            return Ok(open);
-        }
         let _turn = self.shared.connecting.lock().await;
         if let Some(open) = self.slot().clone() {
             return Ok(open);

@@ -30,7 +30,10 @@ impl Store {
     ) -> Result<Vec<LeaseWord>, StoreError> {
         let call = self.renewal(&scripts::RENEW_LEASES, lease, claims);
         let reply = match self.renewals.invoke(&call).await {
-            Err(StoreError::SlotMoves { .. }) => return self.renew_in_move(lease, claims).await,
+            // In a box, because it is rare and its future is large.
+            Err(StoreError::SlotMoves { .. }) => {
+                return Box::pin(self.renew_in_move(lease, claims)).await;
+            }
             // A node without free file descriptors cannot open a new connection, but its connection
             // for claims may still work.
             Err(StoreError::Unavailable { .. }) => self.link.invoke(&call).await?,

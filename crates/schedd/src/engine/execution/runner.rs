@@ -140,7 +140,8 @@ impl ClaimedAttempt {
         };
         let next = match (&decision.verdict, &outcome.next) {
             (Verdict::Final(_), Some(Ok(text))) => {
-                Some(next_request::set_next(&runner.node, definition, claim, text, end.at).await)
+                let setting = next_request::set_next(&runner.node, definition, claim, text, end.at);
+                Some(Box::pin(setting).await)
             }
             (Verdict::Final(_), Some(Err(why))) => Some(format!("{REFUSED}{why}")),
             _ => None,
@@ -163,14 +164,10 @@ impl ClaimedAttempt {
             drop(handle);
             match decision.verdict {
                 Verdict::Final(state) => {
-                    offer_end(
-                        &runner.node,
-                        &runner.loss_watch,
-                        claim,
-                        &ended(claim, &decision, state, &outcome, end),
-                        &claimed_in,
-                    )
-                    .await;
+                    let end = ended(claim, &decision, state, &outcome, end);
+                    let (node, watch) = (&runner.node, &runner.loss_watch);
+                    // In a box, because it is rare and would make the future of each run large.
+                    Box::pin(offer_end(node, watch, claim, &end, &claimed_in)).await;
                 }
                 _ if definition.spec.delivery != Delivery::AtMostOnce => {
                     offer_back(&runner.node, claim, &claimed_in).await;
