@@ -100,7 +100,7 @@ pub use test_clock::TestClock;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use connection::primary_search::slot_of;
 use connection::redis_link::RedisLink;
@@ -132,6 +132,9 @@ pub struct Store {
     shard: Option<u32>,
     shards: Arc<OpenShards>,
 }
+
+/// The age up to which an answer counts as recent for [`Store::recent_now`].
+const RECENT: Duration = Duration::from_secs(1);
 
 /// The shards that a store has opened. Clones of the store share them.
 #[derive(Debug, Default)]
@@ -304,10 +307,17 @@ impl Store {
         if let Some(now) = self.chosen_now() {
             return Ok(now);
         }
-        let mut pipeline = redis::pipe();
-        pipeline.cmd("TIME");
-        let answer = self.link.query(&mut pipeline).await?;
-        server::reply::time_of_answer(answer.first())
+        self.link.read_time().await
+    }
+
+    /// Returns the time of Redis as [`Store::now`] does, mostly without a call: by an answer of the
+    /// last second. It may be ahead of the clock of Redis by the time that the answer took.
+    pub async fn recent_now(&self) -> Result<UnixMillis, StoreError> {
+        let known = self.chosen_now().or_else(|| self.link.time_by_last_answer(RECENT));
+        match known {
+            Some(now) => Ok(now),
+            None => self.now().await,
+        }
     }
 
     /// Subscribes to the messages that wake a node. Examples are `due` (a due set has a new first

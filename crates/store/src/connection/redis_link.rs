@@ -16,8 +16,13 @@ use super::preflight;
 use super::preflight::Findings;
 use super::refusal::{wants_another_connection, with_hint, wrong_type_of};
 use crate::script_times::ScriptTimes;
+use crate::server::reply::time_of_answer;
 use crate::server::store_error::StoreError;
+use schedd_core::host::boot_clock::BootInstant;
+use schedd_schedule::time::unix_millis::UnixMillis;
 
+/// The longest time of an answer by which later calls may know the time of Redis.
+const PROMPT: Duration = Duration::from_millis(5);
 /// The time limit for making a connection.
 pub(super) const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 /// The time limit for the answer to a small pipeline. Each further [`COMMANDS`] commands, each
@@ -90,6 +95,8 @@ pub(super) struct Shared {
     pub(super) hears_sentinels: AtomicBool,
     /// The durations of calls, shared with all links that were made from this link.
     pub(super) script_times: Arc<ScriptTimes>,
+    /// The last known time of Redis, and when it was asked for.
+    clock: Mutex<Option<(UnixMillis, BootInstant)>>,
 }
 
 /// The connection that a call uses, as the link had it when the call began.
@@ -179,6 +186,7 @@ impl RedisLink {
             searched: Mutex::new(Instant::now()),
             hears_sentinels: AtomicBool::new(false),
             script_times,
+            clock: Mutex::default(),
         };
         Ok(Self { shared: Arc::new(shared), rest: 0 })
     }
@@ -359,6 +367,8 @@ impl RedisLink {
     pub(crate) fn let_go(&self, broken: &OpenConnection) {
         let mut open = self.slot();
         if open.as_ref().is_some_and(|now| now.number == broken.number) {
+            // The clock of the next server may differ.
+            *self.clock() = None;
             *open = None;
         }
     }
@@ -417,6 +427,29 @@ impl RedisLink {
             self.let_go(open);
         }
         StoreError::timed_out(self.address(), limit)
+    }
+
+    /// Returns the time of Redis.
+    pub(crate) async fn read_time(&self) -> Result<UnixMillis, StoreError> {
+        let asked = BootInstant::now();
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("TIME");
+        let now = time_of_answer(self.query(&mut pipeline).await?.first())?;
+        // A slow answer would make the time so much later for the calls that use it.
+        *self.clock() = (BootInstant::now().since(asked) < PROMPT).then_some((now, asked));
+        Ok(now)
+    }
+
+    fn clock(&self) -> MutexGuard<'_, Option<(UnixMillis, BootInstant)>> {
+        self.shared.clock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the time of Redis by an answer that is younger than `age`, or `None` if there is none.
+    /// This time is not behind that of Redis, unless the clock of Redis was set meanwhile.
+    pub(crate) fn time_by_last_answer(&self, age: Duration) -> Option<UnixMillis> {
+        let (then, asked) = (*self.clock())?;
+        let since = BootInstant::now().since(asked);
+        (since < age).then(|| then.saturating_add(since))
     }
 
     /// Runs commands in one pipeline and returns their answers. The first refused command fails the

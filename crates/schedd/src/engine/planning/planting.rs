@@ -181,7 +181,7 @@ pub async fn apply(
     host_zone: &Zone,
     requests: &[Request],
 ) -> Result<(Vec<Result<Applied, PlantingError>>, Vec<usize>), StoreError> {
-    let now = until_answered(|| store.now()).await?;
+    let now = until_answered(|| store.recent_now()).await?;
     let mut with_instances = Vec::new();
     let mut answers: Vec<Result<Applied, PlantingError>> = requests
         .iter()
