@@ -27,6 +27,7 @@ local is_any_waiting = redis.call('EXISTS', unpack(of_waiting)) > 0
 local leases = redis.call('ZMSCORE', k.leases, unpack(members))
 local has_stop_requests = redis.call('EXISTS', k.stop_requests) == 1
 local has_chains = redis.call('EXISTS', k.chains) == 1
+local has_deadlines = redis.call('EXISTS', k.deadlines) == 1
 
 -- Returns the number of runs in the history of a job, the number of its open runs, and true if the
 -- job is a one-shot that ends with the last of them; nil if the run is not plain.
@@ -59,14 +60,14 @@ for at, k in ipairs(runs) do
     end
     ended[#ended + 1], gone[#gone + 1] = k.id, members[at]
     of_history[#of_history + 1], of_history[#of_history + 2] = now_text, k.id
-    of_deadlines[#of_deadlines + 1], of_deadlines[#of_deadlines + 2] = k.id .. ' start', k.id .. ' finish'
+    if has_deadlines then of_deadlines[#of_deadlines + 1], of_deadlines[#of_deadlines + 2] = k.id .. ' start', k.id .. ' finish' end
   end
 end
 if not ended[1] then return reply end
 
 redis.call('ZADD', k.history, unpack(of_history))
 add_to_counter(k.counters, 'succeeded', #ended)
-redis.call('ZREM', k.deadlines, unpack(of_deadlines))
+if has_deadlines then redis.call('ZREM', k.deadlines, unpack(of_deadlines)) end
 if no_jobs[1] then
   redis.call('ZADD', k.finished, unpack(of_finished))
   redis.call('ZREM', k.jobs, unpack(no_jobs))

@@ -52,7 +52,8 @@ pub(crate) fn ended(
     facts.extend(
         verdict::facts(outcome, decision, end.took)
             .into_iter()
-            .filter(|(_, value)| !value.is_empty()),
+            // The facts of an earlier attempt are replaced.
+            .filter(|(_, value)| claim.claimed_before || !value.is_empty()),
     );
     EndedRun {
         run: claim.run.to_string(),

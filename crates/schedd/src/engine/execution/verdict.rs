@@ -132,8 +132,8 @@ fn verdict_of_unclear(
     }
 }
 
-/// Returns the facts of an attempt as fields of the run's record and their values. An unknown fact
-/// has an empty value, which replaces the value of an earlier attempt.
+/// Returns the facts of an attempt as fields of the run's record and their values. A fact that is
+/// unknown, false or 0 unclear answers has an empty value, which replaces that of an earlier attempt.
 pub(crate) fn facts(
     outcome: &AttemptOutcome,
     decision: &AttemptVerdict,
@@ -145,9 +145,9 @@ pub(crate) fn facts(
         ("signal", text(outcome.signal.map(|signal| signal.to_string()))),
         ("http_status", text(outcome.http_status.map(|status| status.to_string()))),
         ("error", text(outcome.error.clone())),
-        ("left_processes", u8::from(outcome.left_processes).to_string()),
+        ("left_processes", text(outcome.left_processes.then(|| "1".to_owned()))),
         ("not_enforced", text(outcome.not_enforced.clone())),
-        ("unclear", decision.unclear.to_string()),
+        ("unclear", text((decision.unclear > 0).then(|| decision.unclear.to_string()))),
         ("took_ms", took.as_millis().to_string()),
         ("use", text(outcome.resources.map(|used| used.to_string()))),
     ]
@@ -255,7 +255,7 @@ mod tests {
         let facts = facts(&Course::Done.into_outcome(), &decision, Duration::ZERO);
         assert!(
             facts.contains(&("exit_code", String::new()))
-                && facts.contains(&("unclear", "0".to_owned())),
+                && facts.contains(&("unclear", String::new())),
             "{facts:?}"
         );
     }
