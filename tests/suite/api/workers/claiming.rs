@@ -4,11 +4,11 @@ use std::thread;
 use std::time::Duration;
 
 use schedd_programs::secrets::tokens::TokenRole;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{QUEUE, add, claim, claim_now, question, report};
+use super::{QUEUE, add, claim, claim_at, claim_now, question, report, report_at, second_node};
 use crate::api::http_probe::HttpProbe;
-use crate::api::{ApiScene, DEFINING, entry, node_at};
+use crate::api::{ApiScene, DEFINING, entry};
 use crate::support::wait::{LONG, until};
 
 /// Returns the workers that ask the node `n1`, as its record has them.
@@ -29,25 +29,38 @@ fn commands(scene: &ApiScene) -> u64 {
 #[test]
 fn a_question_with_the_same_id_gets_the_same_runs_at_every_node() {
     let scene = ApiScene::start(DEFINING, QUEUE);
-    let (_second, address) =
-        node_at(&scene.redis.url(), "n2", scene.tokens.path(), DEFINING, QUEUE);
+    let (_second, other) = second_node(&scene);
     add(&scene, json!({"name": "a"}));
     add(&scene, json!({"name": "b"}));
     let first = claim(&scene, "c1", json!({"max": 1}));
     assert_eq!(first.len(), 1);
-    let tokens = vec![("worker".to_owned(), scene.probe.token("worker").to_owned())];
-    let other = HttpProbe::new(address, tokens);
-    let json = [("Content-Type", "application/json")];
-    let body = question("c1", json!({"max": 1}));
-    let again = other.send("worker", "POST", "/v1/queues/mail/claim", &json, body.as_bytes());
-    assert_eq!(again.of(200)["runs"], Value::from(first.clone()));
-    let body = json!({"runs": [{"run_id": first[0]["run_id"], "token": first[0]["token"]}]});
-    let body = body.to_string();
-    let done = other.send("worker", "POST", "/v1/runs/complete", &json, body.as_bytes());
-    assert_eq!(done.of(200)["runs"][0]["result"], "ok");
+    let again = claim_at(&other, "c1", json!({"max": 1}));
+    assert_eq!(again, first);
+    assert_eq!(report_at(&other, "complete", &first[0], json!({}))["result"], "ok");
+    assert_eq!(report(&scene, "complete", &first[0], json!({}))["result"], "ok");
     let second = claim(&scene, "c2", json!({}));
     assert_eq!(second.len(), 1);
     assert_ne!(second[0]["job"], first[0]["job"]);
+}
+
+#[test]
+fn workers_that_ask_two_nodes_in_turn_for_one_run_each_get_every_run_once() {
+    let scene = ApiScene::start(DEFINING, QUEUE);
+    let (_second, other) = second_node(&scene);
+    for number in 0..12 {
+        add(&scene, json!({"name": format!("j{number}")}));
+    }
+    let mut got = Vec::new();
+    for turn in 0..12 {
+        let probe = if turn % 2 == 0 { &other } else { &scene.probe };
+        let run = claim_at(probe, &format!("c{turn}"), json!({"max": 1})).remove(0);
+        got.push(run["job"].as_str().unwrap().to_owned());
+        assert_eq!(report_at(probe, "complete", &run, json!({}))["result"], "ok");
+    }
+    got.sort();
+    got.dedup();
+    assert_eq!(got.len(), 12);
+    assert!(claim_now(&scene, "none").is_empty());
 }
 
 #[test]

@@ -9,7 +9,9 @@ mod work_verb;
 
 use serde_json::{Value, json};
 
-use super::ApiScene;
+use super::http_probe::HttpProbe;
+use super::{ApiScene, DEFINING, node_at};
+use crate::support::daemon::Schedd;
 
 /// The queue of the workers.
 const QUEUE: &str = "[queues.mail]\n";
@@ -36,10 +38,26 @@ fn question(id: &str, keys: Value) -> String {
     body.to_string()
 }
 
+/// Starts another node. Returns it, and a client of its API.
+fn second_node(scene: &ApiScene) -> (Schedd, HttpProbe) {
+    let (node, address) = node_at(&scene.redis.url(), "n2", scene.tokens.path(), DEFINING, QUEUE);
+    let tokens = vec![("worker".to_owned(), scene.probe.token("worker").to_owned())];
+    (node, HttpProbe::new(address, tokens))
+}
+
 /// Asks for runs of the queue `mail`.
 fn claim(scene: &ApiScene, id: &str, keys: Value) -> Vec<Value> {
-    let answer = scene.post("worker", "/v1/queues/mail/claim", &question(id, keys)).of(200);
+    claim_at(&scene.probe, id, keys)
+}
+
+fn claim_at(probe: &HttpProbe, id: &str, keys: Value) -> Vec<Value> {
+    let answer = post(probe, "/v1/queues/mail/claim", &question(id, keys));
     answer["runs"].as_array().unwrap().clone()
+}
+
+fn post(probe: &HttpProbe, path: &str, body: &str) -> Value {
+    let json = [("Content-Type", "application/json")];
+    probe.send("worker", "POST", path, &json, body.as_bytes()).of(200)
 }
 
 /// Asks for runs without waiting for them.
@@ -49,10 +67,14 @@ fn claim_now(scene: &ApiScene, id: &str) -> Vec<Value> {
 
 /// Reports about one run. Returns the answer.
 fn report(scene: &ApiScene, verb: &str, run: &Value, keys: Value) -> Value {
+    report_at(&scene.probe, verb, run, keys)
+}
+
+fn report_at(probe: &HttpProbe, verb: &str, run: &Value, keys: Value) -> Value {
     let item = json!({"run_id": run["run_id"], "token": run["token"]});
     let item = with(item, keys);
     let body = json!({"runs": [item]}).to_string();
-    let answer = scene.post("worker", &format!("/v1/runs/{verb}"), &body).of(200);
+    let answer = post(probe, &format!("/v1/runs/{verb}"), &body);
     assert_eq!(answer["runs"][0]["run_id"], run["run_id"]);
     answer["runs"][0].clone()
 }

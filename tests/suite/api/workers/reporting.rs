@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use super::{QUEUE, add, claim, claim_now, question, report, shown};
+use super::{
+    QUEUE, add, claim, claim_at, claim_now, question, report, report_at, second_node, shown,
+};
 use crate::api::{ApiScene, DEFINING};
 use crate::support::wait::{LONG, until};
 
@@ -88,6 +90,24 @@ fn a_worker_that_dies_loses_its_run_and_its_late_report_changes_nothing() {
 }
 
 #[test]
+fn a_late_report_to_the_node_that_handed_out_the_run_changes_nothing() {
+    let scene = ApiScene::start(DEFINING, QUEUE);
+    let (_second, other) = second_node(&scene);
+    add(&scene, json!({"name": "a"}));
+    let first = claim(&scene, "c1", json!({"lease_ms": 1_000}))[0].clone();
+    let second = until("the run is claimable again", LONG, || {
+        claim_at(&other, "c2", json!({"wait_ms": 5_000})).first().cloned()
+    });
+    assert_eq!(second["run_id"], first["run_id"]);
+    assert_eq!(report_at(&other, "complete", &second, json!({"output": "second"}))["result"], "ok");
+    assert_eq!(report(&scene, "heartbeat", &first, json!({}))["result"], "lost");
+    assert_eq!(report(&scene, "complete", &first, json!({}))["result"], "stale");
+    assert_eq!(report(&scene, "complete", &first, json!({"output": "late"}))["result"], "stale");
+    let logs = scene.ctl("admin").run(&["logs", second["run_id"].as_str().unwrap()]).good().stdout;
+    assert!(logs.contains("second") && !logs.contains("late"), "{logs}");
+}
+
+#[test]
 fn a_worker_hears_of_a_stop_and_gives_a_run_back() {
     let scene = ApiScene::start(DEFINING, QUEUE);
     add(&scene, json!({"name": "a"}));
@@ -101,6 +121,12 @@ fn a_worker_hears_of_a_stop_and_gives_a_run_back() {
     assert_eq!(report(&scene, "heartbeat", &again, json!({}))["result"], "cancel");
     assert_eq!(report(&scene, "fail", &again, json!({"error": "stopped"}))["result"], "ok");
     assert_eq!(shown(&scene, &again)["state"], "cancelled");
+    add(&scene, json!({"name": "done"}));
+    let done = claim(&scene, "c2b", json!({}))[0].clone();
+    let id = done["run_id"].as_str().unwrap();
+    scene.post("operator", &format!("/v1/runs/{id}/cancel"), "").of(200);
+    assert_eq!(report(&scene, "complete", &done, json!({}))["result"], "ok");
+    assert_eq!(shown(&scene, &done)["state"], "succeeded");
     add(&scene, json!({"name": "b"}));
     let later = claim(&scene, "c3", json!({}))[0].clone();
     report(&scene, "release", &later, json!({"delay_ms": 3_600_000}));

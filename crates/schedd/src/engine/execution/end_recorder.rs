@@ -2,7 +2,7 @@
 //! there in one call.
 //!
 //! Invariant: an end counts as recorded only by a reply of Redis to this end. If a call for many
-//! ends fails, or leaves an end out, the end is sent alone.
+//! ends fails, or leaves an end out, the end is sent alone, unless its caller reads the run first.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -38,12 +38,21 @@ struct WaitingEnds {
     last_shared_call: Option<Instant>,
 }
 
-/// The end of a plain run that waits for a shared call, and the channel for the answer. The answer
-/// is the number of runs in the job's history. It is None if the shared call did not record the
-/// end, so that the end needs a call of its own.
+/// The end of a plain run that waits for a shared call, and the channel for the answer.
 struct WaitingEnd {
     end: PlainEnd,
-    answer: oneshot::Sender<Option<u32>>,
+    answer: oneshot::Sender<PlainReply>,
+}
+
+/// The answer to an end that may be that of a plain run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::engine) enum PlainReply {
+    /// The end is recorded. The value is the number of runs in the job's history.
+    Recorded(u32),
+    /// The run is not plain, or has ended, or another claim has it. Nothing was recorded.
+    Refused,
+    /// The call failed. Redis may have recorded the end.
+    Unanswered,
 }
 
 impl EndRecorder {
@@ -60,23 +69,45 @@ impl EndRecorder {
         facts: &[(&'static str, String)],
         past: &str,
     ) -> Result<FinishReply, StoreError> {
-        let AttemptVerdict { verdict, reason, .. } = decision;
-        if *verdict == Verdict::Final(RunState::Succeeded) && claim.may_be_plain() {
-            // A first attempt replaces no facts of an earlier attempt.
-            let is_needed = |(_, value): &&(_, String)| claim.claimed_before || !value.is_empty();
-            let facts = facts.iter().filter(is_needed).cloned().collect();
-            let end = PlainEnd { claim: claim.clone(), reason: reason.clone(), facts };
-            if let Some(kept) = self.record_plain(end).await {
-                return Ok(FinishReply::Finished(kept));
-            }
+        if let PlainReply::Recorded(kept) = self.record_plainly(claim, decision, facts).await {
+            return Ok(FinishReply::Finished(kept));
         }
+        self.record_alone(claim, decision, facts, past).await
+    }
+
+    /// Records the end of an attempt in a call of its own.
+    pub(in crate::engine) async fn record_alone(
+        &self,
+        claim: &Claim,
+        decision: &AttemptVerdict,
+        facts: &[(&'static str, String)],
+        past: &str,
+    ) -> Result<FinishReply, StoreError> {
+        let AttemptVerdict { verdict, reason, .. } = decision;
         self.node.store.finish_run(claim, verdict, reason, facts, past).await
+    }
+
+    /// Records the end of an attempt as that of a plain run, together with others.
+    pub(in crate::engine) async fn record_plainly(
+        self: &Arc<Self>,
+        claim: &Claim,
+        decision: &AttemptVerdict,
+        facts: &[(&'static str, String)],
+    ) -> PlainReply {
+        if decision.verdict != Verdict::Final(RunState::Succeeded) || !claim.may_be_plain() {
+            return PlainReply::Refused;
+        }
+        // A first attempt replaces no facts of an earlier attempt.
+        let is_needed = |(_, value): &&(_, String)| claim.claimed_before || !value.is_empty();
+        let facts = facts.iter().filter(is_needed).cloned().collect();
+        let reason = decision.reason.clone();
+        self.record_plain(PlainEnd { claim: claim.clone(), reason, facts }).await
     }
 
     /// Adds `end` to the ends that wait, and returns the answer of Redis to it. The ends that wait
     /// during a call form the next call. A single end waits for nothing, and one of many waits for a
     /// moment.
-    async fn record_plain(self: &Arc<Self>, end: PlainEnd) -> Option<u32> {
+    async fn record_plain(self: &Arc<Self>, end: PlainEnd) -> PlainReply {
         let (answer, answered) = oneshot::channel();
         let (is_first, is_one_of_many) = {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,7 +118,7 @@ impl EndRecorder {
         if is_first {
             tokio::spawn(self.clone().send(is_one_of_many));
         }
-        answered.await.ok().flatten()
+        answered.await.unwrap_or(PlainReply::Unanswered)
     }
 
     async fn send(self: Arc<Self>, gathers: bool) {
@@ -99,10 +130,15 @@ impl EndRecorder {
             let (ends, answers): (Vec<_>, Vec<_>) =
                 batch.into_iter().map(|waiting| (waiting.end, waiting.answer)).unzip();
             // After a failure each end is sent alone, and gets its own error.
-            let kept = self.node.store.finish_plain_runs(&queue, &ends).await;
-            let kept = kept.unwrap_or_else(|_| vec![None; ends.len()]);
-            for (answer, kept) in answers.into_iter().zip(kept) {
-                let _ = answer.send(kept);
+            let replies = match self.node.store.finish_plain_runs(&queue, &ends).await {
+                Ok(kept) => kept
+                    .into_iter()
+                    .map(|kept| kept.map_or(PlainReply::Refused, PlainReply::Recorded))
+                    .collect(),
+                Err(_) => vec![PlainReply::Unanswered; ends.len()],
+            };
+            for (answer, reply) in answers.into_iter().zip(replies) {
+                let _ = answer.send(reply);
             }
         }
     }

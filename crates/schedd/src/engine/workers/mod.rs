@@ -2,7 +2,8 @@
 //!
 //! A run of a worker is claimed by the same scripts as any run. Its holder is the worker, so the
 //! lease is that of the worker: it lives as long as the worker reports, and ends if the worker dies.
-//! No node remembers the run, so the worker may report to any node.
+//! The worker may report to any node. The node that handed out the run needs fewer reads
+//! ([`handed_claims`]).
 //!
 //! - [`worker_ask`] has the question of a worker, and the runs that answer it
 //! - [`asking_workers`] lists the workers that ask this node, for `explain` and `doctor`
@@ -12,6 +13,7 @@
 //! - [`run_report`] and [`worker_reports`] record what workers report about their runs
 
 pub(crate) mod asking_workers;
+pub(crate) mod handed_claims;
 pub(crate) mod run_report;
 pub(crate) mod waiting_asks;
 pub(crate) mod worker_ask;

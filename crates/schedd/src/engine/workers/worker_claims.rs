@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tracing::info;
 
+use super::handed_claims::{HandedClaim, HandedClaims, MOST_DEFINITION};
 use super::run_report::{Report, ReportedRun};
 use super::waiting_asks::{WaitingAsk, WaitingAsks};
 use super::worker_ask::HandedRun;
@@ -48,6 +49,7 @@ pub(crate) struct WorkerClaims {
     pub(super) slots: Slots,
     loss_watch: Arc<LossWatch>,
     pub(super) waiting: Arc<WaitingAsks>,
+    pub(super) handed: HandedClaims,
     claimer: tokio::sync::Mutex<Claimer>,
     /// Until when no at-most-once run is claimed, because replicas lacked the mark of the last.
     unmarked_until: Mutex<Option<BootInstant>>,
@@ -66,16 +68,21 @@ struct ClaimLoop {
 
 /// The runs that were claimed for the worker whose turn it is.
 #[derive(Default)]
-pub(in crate::engine) struct ClaimedRuns(Mutex<Vec<(Arc<Definition>, Claim)>>);
+pub(in crate::engine) struct ClaimedRuns(Mutex<Vec<(Arc<Definition>, Claim, BootInstant)>>);
 
 impl StartClaimed for ClaimedRuns {
-    fn start_claimed(self: Arc<Self>, definition: Arc<Definition>, claim: Claim, _: BootInstant) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((definition, claim));
+    fn start_claimed(
+        self: Arc<Self>,
+        definition: Arc<Definition>,
+        claim: Claim,
+        sent: BootInstant,
+    ) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((definition, claim, sent));
     }
 }
 
 impl ClaimedRuns {
-    fn take(&self) -> Vec<(Arc<Definition>, Claim)> {
+    fn take(&self) -> Vec<(Arc<Definition>, Claim, BootInstant)> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -87,9 +94,16 @@ struct ServedAsk {
     payload_bytes: usize,
     /// True if this desk has the turn of the question.
     has_turn: bool,
+    /// The error of a claim for the question, which Redis may have carried out. The worker learns of
+    /// it, and then asks again with the same id.
+    failure: Option<StoreError>,
 }
 
 impl ServedAsk {
+    fn new(waiting: WaitingAsk) -> Self {
+        Self { waiting, runs: Vec::new(), payload_bytes: 0, has_turn: false, failure: None }
+    }
+
     /// Takes the turn of the question for this round. Returns false if another desk has it.
     fn takes_turn(&mut self) -> bool {
         self.has_turn |= self.waiting.turn.take();
@@ -112,8 +126,15 @@ impl WorkerClaims {
         claimer: Claimer,
     ) -> Self {
         let claimer = tokio::sync::Mutex::new(claimer);
-        let unmarked_until = Mutex::default();
-        Self { node, slots, loss_watch, waiting: Arc::default(), claimer, unmarked_until }
+        Self {
+            node,
+            slots,
+            loss_watch,
+            waiting: Arc::default(),
+            handed: HandedClaims::default(),
+            claimer,
+            unmarked_until: Mutex::default(),
+        }
     }
 
     /// Returns the runs of `claims` for the worker whose question has this id.
@@ -171,7 +192,7 @@ impl WorkerClaims {
     /// of an end is the last use of the definition of a one-shot.
     pub(super) async fn definitions_for(
         &self,
-        reports: &[ReportedRun],
+        reports: &[&ReportedRun],
     ) -> Result<Vec<Option<Arc<Definition>>>, StoreError> {
         let mut claimer = self.claimer.lock().await;
         let definitions = claimer.definitions();
@@ -208,7 +229,7 @@ async fn round(claims: &WorkerClaims, state: &mut ClaimLoop) -> Duration {
         .take_all()
         .into_iter()
         .filter(|waiting| !waiting.is_gone())
-        .map(|waiting| ServedAsk { waiting, runs: Vec::new(), payload_bytes: 0, has_turn: false })
+        .map(ServedAsk::new)
         .collect();
     if served.is_empty() {
         return LONGEST_SLEEP;
@@ -227,11 +248,11 @@ async fn round(claims: &WorkerClaims, state: &mut ClaimLoop) -> Duration {
         }
     };
     let now = BootInstant::now();
-    let (over, waiting): (Vec<_>, Vec<_>) = served
-        .into_iter()
-        .partition(|served| !served.runs.is_empty() || served.waiting.until <= now);
+    let (over, waiting): (Vec<_>, Vec<_>) = served.into_iter().partition(|served| {
+        !served.runs.is_empty() || served.failure.is_some() || served.waiting.until <= now
+    });
     for served in over {
-        served.waiting.answer(Ok(served.runs));
+        served.waiting.answer(served.failure.map_or(Ok(served.runs), Err));
     }
     for served in &waiting {
         if served.has_turn {
@@ -393,6 +414,7 @@ async fn claim(
         let definitions = claimer.definitions();
         runs.retain(|due| !definitions.get(due.run.job()).is_some_and(|job| starts_once(&job)));
     }
+    let known = claims.loss_watch.known_now();
     let got = Arc::new(ClaimedRuns::default());
     claimer.claim_for(ClaimParty {
         claimant: Claimant {
@@ -410,9 +432,9 @@ async fn claim(
         let outcome = claimer.claim(batch, now, hints, &mut report).await;
         let taken = got.take();
         let marked: Vec<&Claim> =
-            taken.iter().filter(|(job, _)| starts_once(job)).map(|(_, claim)| claim).collect();
+            taken.iter().filter(|(job, ..)| starts_once(job)).map(|(_, claim, _)| claim).collect();
         let on_replicas = Box::pin(start_mark::await_replicas(&claims.node, &marked)).await;
-        for (definition, claim) in taken {
+        for (definition, claim, sent) in taken {
             if let Err(error) = &on_replicas
                 && starts_once(&definition)
             {
@@ -421,13 +443,21 @@ async fn claim(
                 continue;
             }
             let run = claims.handed_run(&definition, &claim, &ask.id, ask.lease);
+            let is_small = definition.record.definition.len() <= MOST_DEFINITION;
             served.payload_bytes += run.payload.len();
             served.runs.push(run);
             note_start(claims, &definition, &claim, &ask.holder()).await;
             // The report of the worker needs the definition again, even that of a one-shot.
-            claimer.definitions().keep(claim.run.job().clone(), definition);
+            if is_small {
+                claims.handed.add(HandedClaim { claim, definition, ask: ask.clone(), sent, known });
+            } else {
+                claimer.definitions().keep(claim.run.job().clone(), definition);
+            }
         }
-        outcome?;
+        if let Err(error) = outcome {
+            served.failure = Some(error.clone());
+            return Err(error);
+        }
         has_no_room |= report.has_no_room;
         runs = report.again;
         if runs.is_empty() || has_no_room {

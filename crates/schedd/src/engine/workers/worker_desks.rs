@@ -61,18 +61,13 @@ impl WorkerDesks {
         let turn = Arc::<AskTurn>::default();
         let waits = desks.iter().map(|desk| desk.wait_for_runs(&ask, &turn));
         let mut waits: FuturesUnordered<_> = waits.collect();
-        let mut failure = None;
         while let Some(answer) = waits.next().await {
-            match answer {
-                Ok(runs) if runs.is_empty() => {}
-                Ok(runs) => return Ok(WorkerAnswer { runs, is_draining: self.home.is_draining() }),
-                Err(error) => failure = Some(error),
+            let runs = answer?;
+            if !runs.is_empty() {
+                return Ok(WorkerAnswer { runs, is_draining: self.home.is_draining() });
             }
         }
-        match failure {
-            Some(error) => Err(error),
-            None => Ok(WorkerAnswer { runs: Vec::new(), is_draining: self.home.is_draining() }),
-        }
+        Ok(WorkerAnswer { runs: Vec::new(), is_draining: self.home.is_draining() })
     }
 
     /// Records reports of a worker that may serve these queues, all if there are none. Returns the

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
+use super::handed_claims::HandedClaim;
 use super::run_report::{Report, ReportedRun, WorkerReply};
 use super::worker_claims::WorkerClaims;
 use crate::attempts::OutputBuffer;
@@ -17,7 +18,7 @@ use crate::engine::dispatch::definition::Definition;
 use crate::engine::execution::after_end;
 use crate::engine::execution::after_end::EndedAttempt;
 use crate::engine::execution::done_check::Course;
-use crate::engine::execution::end_recorder::EndRecorder;
+use crate::engine::execution::end_recorder::{EndRecorder, PlainReply};
 use crate::engine::execution::late_results::AttemptEnd;
 use crate::engine::execution::runner::write_output_of;
 use crate::engine::execution::verdict;
@@ -25,6 +26,7 @@ use crate::engine::execution::verdict::RELEASED;
 use crate::engine::maintenance::retained_bounds::Retention;
 use crate::engine::node_context::NodeContext;
 use crate::engine::recovery::loss::loss_watch::LossWatch;
+use schedd_core::domain::queue::lane::Lane;
 use schedd_core::domain::run::excerpt::ExcerptStream;
 use schedd_core::domain::run::run_state::{AskedNext, AttemptOutcome, Ending, RunState};
 use schedd_schedule::names::{Fence, QueueName, RunId};
@@ -45,9 +47,29 @@ pub(in crate::engine) struct WorkerReports {
 
 /// A run whose worker reports, with what this node needs to record the report.
 struct OpenRun {
-    record: RunRecord,
     claim: Claim,
     definition: Arc<Definition>,
+    holder: String,
+    lease: Duration,
+    /// The time by the clock of Redis, or a later time if the record of the run was not read.
+    now: UnixMillis,
+    /// True if the record of the run was not read.
+    is_handed: bool,
+}
+
+impl From<HandedClaim> for OpenRun {
+    fn from(handed: HandedClaim) -> Self {
+        let now = handed.now();
+        let HandedClaim { claim, definition, ask, .. } = handed;
+        Self { claim, definition, holder: ask.holder(), lease: ask.lease, now, is_handed: true }
+    }
+}
+
+impl OpenRun {
+    /// Returns the time since the claim.
+    fn age(&self) -> Duration {
+        self.now.since(self.claim.claimed_at)
+    }
 }
 
 impl WorkerReports {
@@ -72,20 +94,87 @@ impl WorkerReports {
         reports: Vec<ReportedRun>,
         queues: &[QueueName],
     ) -> Result<Vec<WorkerReply>, StoreError> {
-        let ids: Vec<RunId> = reports.iter().map(|report| report.run.clone()).collect();
+        let mut replies = vec![WorkerReply::Unknown; reports.len()];
+        let (mut handed, mut to_read) = (Vec::new(), Vec::new());
+        let is_served = |lane: &Lane| queues.is_empty() || queues.contains(lane.queue());
+        for (at, report) in reports.into_iter().enumerate() {
+            match self.claims.handed.claim_for(&report) {
+                Some(known) if self.is_enough(&known, &report) && is_served(&known.claim.lane) => {
+                    handed.push((at, report, OpenRun::from(known)));
+                }
+                known => to_read.push((at, report, known.map(|known| known.definition))),
+            }
+        }
+        for (at, report, reply) in self.settle(handed).await? {
+            // The record shows what became of the run.
+            if matches!(reply, WorkerReply::Stale | WorkerReply::Lost) {
+                to_read.push((at, report, None));
+            }
+            replies[at] = reply;
+        }
+        let open = self.read_open(to_read, is_served, &mut replies).await?;
+        for (at, _, reply) in self.settle(open).await? {
+            replies[at] = reply;
+        }
+        Ok(replies)
+    }
+
+    /// Returns true if `report` can be recorded by a claim that this node remembers.
+    fn is_enough(&self, handed: &HandedClaim, report: &ReportedRun) -> bool {
+        handed.suffices_for(&report.report) && !self.loss_watch.has_accepted_since(handed.known)
+    }
+
+    /// Records the reports of open runs. Returns them with their answers.
+    async fn settle(
+        &self,
+        open: Vec<(usize, ReportedRun, OpenRun)>,
+    ) -> Result<Vec<(usize, ReportedRun, WorkerReply)>, StoreError> {
+        let (mut alive, mut ends) = (Vec::new(), Vec::new());
+        for (at, report, open) in open {
+            if let Report::Alive { progress } = &report.report {
+                if let Some(progress) = progress {
+                    stored(self.node.store.note_progress(&open.claim, progress).await)?;
+                }
+                alive.push((at, report, open));
+            } else {
+                ends.push(Box::pin(async move {
+                    self.end(&open, &report.report).await.map(|reply| (at, report, reply))
+                }));
+            }
+        }
+        // Ends that wait at the same time go to Redis in one call.
+        let mut replies = join_all(ends).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        replies.extend(self.renew(alive).await?);
+        Ok(replies)
+    }
+
+    /// Reads the records of the runs of these reports. Returns the open runs with their reports, and
+    /// writes the answers to all other reports to `replies`.
+    async fn read_open(
+        &self,
+        reports: Vec<(usize, ReportedRun, Option<Arc<Definition>>)>,
+        is_served: impl Fn(&Lane) -> bool,
+        replies: &mut [WorkerReply],
+    ) -> Result<Vec<(usize, ReportedRun, OpenRun)>, StoreError> {
+        if reports.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids: Vec<RunId> = reports.iter().map(|(_, report, _)| report.run.clone()).collect();
+        let without = reports.iter().filter(|(.., known)| known.is_none());
+        let without: Vec<&ReportedRun> = without.map(|(_, report, _)| report).collect();
         let (records, definitions, now) = tokio::try_join!(
             self.node.store.read_runs(&ids),
-            self.claims.definitions_for(&reports),
+            self.claims.definitions_for(&without),
             self.node.store.now()
         )?;
-        let mut replies = vec![WorkerReply::Unknown; reports.len()];
-        let (mut alive, mut ends) = (Vec::new(), Vec::new());
-        for (at, ((report, record), definition)) in
-            reports.into_iter().zip(records).zip(definitions).enumerate()
-        {
-            let is_of_caller =
-                |record: &RunRecord| queues.is_empty() || queues.contains(record.lane.queue());
-            let Some(record) = record.ok().flatten().filter(is_of_caller) else { continue };
+        let (mut open, mut definitions) = (Vec::new(), definitions.into_iter());
+        for ((at, report, known), record) in reports.into_iter().zip(records) {
+            let definition = known.or_else(|| definitions.next().flatten());
+            let record = record.ok().flatten().filter(|record| is_served(&record.lane));
+            let Some(record) = record else {
+                replies[at] = WorkerReply::Unknown;
+                continue;
+            };
             let is_last = record.fence == Some(report.token.fence)
                 && record.claim_token.as_deref() == Some(report.token.ask.as_str());
             #[cfg(feature = "mutants")]
@@ -100,63 +189,51 @@ impl WorkerReports {
                     if is_last { repeated(&record, &report.report) } else { gone(&report.report) };
                 continue;
             };
-            let open = OpenRun { record, claim, definition };
-            match report.report {
-                Report::Alive { progress } => {
-                    if let Some(progress) = progress {
-                        stored(self.node.store.note_progress(&open.claim, &progress).await)?;
-                    }
-                    alive.push((at, open));
-                }
-                report => ends.push(Box::pin(async move {
-                    self.end(&open, &report, now).await.map(|reply| (at, reply))
-                })),
-            }
+            let holder = record.node.unwrap_or_default();
+            let lease = record.lease.unwrap_or(self.node.settings.lease);
+            open.push((
+                at,
+                report,
+                OpenRun { claim, definition, holder, lease, now, is_handed: false },
+            ));
         }
-        // Ends that wait at the same time go to Redis in one call.
-        for ended in join_all(ends).await {
-            let (at, reply) = ended?;
-            replies[at] = reply;
-        }
-        for (at, reply) in self.renew(alive, now).await? {
-            replies[at] = reply;
-        }
-        Ok(replies)
+        Ok(open)
     }
 
     /// Renews the leases of these runs, and ends the runs that are over their time. Returns the
     /// answers.
     async fn renew(
         &self,
-        alive: Vec<(usize, OpenRun)>,
-        now: UnixMillis,
-    ) -> Result<Vec<(usize, WorkerReply)>, StoreError> {
+        alive: Vec<(usize, ReportedRun, OpenRun)>,
+    ) -> Result<Vec<(usize, ReportedRun, WorkerReply)>, StoreError> {
         let mut replies = Vec::new();
-        let mut by_lease: BTreeMap<Duration, Vec<(usize, OpenRun)>> = BTreeMap::new();
-        for (at, open) in alive {
+        let mut by_lease: BTreeMap<Duration, Vec<(usize, ReportedRun, OpenRun)>> = BTreeMap::new();
+        for (at, report, open) in alive {
             let timeout = open.definition.spec.timeout;
-            if now.since(open.claim.claimed_at) > timeout.saturating_add(AFTER_TIMEOUT) {
+            if open.age() > timeout.saturating_add(AFTER_TIMEOUT) {
                 let late = Report::Fail {
                     error: "the worker did not end the attempt at its timeout".to_owned(),
                     output: String::new(),
                     retry: None,
                     retry_in: None,
                 };
-                self.end(&open, &late, now).await?;
-                replies.push((at, WorkerReply::Lost));
+                self.end(&open, &late).await?;
+                replies.push((at, report, WorkerReply::Lost));
                 continue;
             }
-            let lease = open.record.lease.unwrap_or(self.node.settings.lease);
-            by_lease.entry(lease).or_default().push((at, open));
+            by_lease.entry(open.lease).or_default().push((at, report, open));
         }
         for (lease, runs) in by_lease {
-            let claims: Vec<(RunId, Fence)> =
-                runs.iter().map(|(_, open)| (open.claim.run.clone(), open.claim.fence)).collect();
+            let claims: Vec<(RunId, Fence)> = runs
+                .iter()
+                .map(|(_, _, open)| (open.claim.run.clone(), open.claim.fence))
+                .collect();
             let words = self.node.store.renew_leases(lease, &claims).await?;
-            for ((at, open), word) in runs.into_iter().zip(words) {
-                let is_over = now.since(open.claim.claimed_at) > open.definition.spec.timeout;
+            for ((at, report, open), word) in runs.into_iter().zip(words) {
+                let is_over = open.age() > open.definition.spec.timeout;
                 replies.push((
                     at,
+                    report,
                     match word {
                         LeaseWord::Extended if is_over => WorkerReply::Cancel(lease),
                         LeaseWord::Extended => WorkerReply::Ok(Some(lease)),
@@ -171,9 +248,8 @@ impl WorkerReports {
 
     /// Returns the reason why the run shall stop. Returns `None` if nobody asked for it.
     async fn stop_request(&self, open: &OpenRun) -> Result<Option<String>, StoreError> {
-        let lease = open.record.lease.unwrap_or(self.node.settings.lease);
         let run = (open.claim.run.clone(), open.claim.fence);
-        let words = self.node.store.renew_leases(lease, &[run]).await?;
+        let words = self.node.store.renew_leases(open.lease, &[run]).await?;
         Ok(words.into_iter().find_map(|word| match word {
             LeaseWord::Stop(cause) => Some(cause),
             LeaseWord::Extended | LeaseWord::Lost => None,
@@ -189,15 +265,10 @@ impl WorkerReports {
     }
 
     /// Ends the attempt of a run as its worker reports.
-    async fn end(
-        &self,
-        open: &OpenRun,
-        report: &Report,
-        now: UnixMillis,
-    ) -> Result<WorkerReply, StoreError> {
-        let OpenRun { record, claim, definition } = open;
+    async fn end(&self, open: &OpenRun, report: &Report) -> Result<WorkerReply, StoreError> {
+        let OpenRun { claim, definition, holder, now, .. } = open;
         let spec = &definition.spec;
-        let mut outcome = outcome_of(report, now.since(claim.claimed_at) > spec.timeout);
+        let mut outcome = outcome_of(report, open.age() > spec.timeout);
         let mut stop_cause = None;
         if outcome.ending == Ending::Failed
             && let Some(cause) = self.stop_request(open).await?
@@ -215,14 +286,20 @@ impl WorkerReports {
         if !printed.is_empty() {
             self.write(claim, printed).await?;
         }
-        let end = AttemptEnd { took: now.since(claim.claimed_at), at: now };
-        let holder = record.node.as_deref().unwrap_or_default();
+        let end = AttemptEnd { took: open.age(), at: *now };
         let past = match decision.verdict {
             Verdict::Final(_) => String::new(),
             _ => verdict::past(claim, holder, &outcome, end.took),
         };
         let facts = verdict::facts(&outcome, &decision, end.took);
-        let reply = self.ends.record(claim, &decision, &facts, &past).await?;
+        let reply = match self.ends.record_plainly(claim, &decision, &facts).await {
+            PlainReply::Recorded(kept) => FinishReply::Finished(kept),
+            // Another node may have recorded this end, which would count it here once more.
+            PlainReply::Refused if open.is_handed => return Ok(WorkerReply::Stale),
+            PlainReply::Refused | PlainReply::Unanswered => {
+                self.ends.record_alone(claim, &decision, &facts, &past).await?
+            }
+        };
         let ended = EndedAttempt {
             node: &self.node,
             definition,

@@ -96,7 +96,7 @@ impl LossWatch {
     }
 
     /// Returns true if this node accepted data as its own after `known_now` returned `known`.
-    pub(super) fn has_accepted_since(&self, known: LossQuestion) -> bool {
+    pub(in crate::engine) fn has_accepted_since(&self, known: LossQuestion) -> bool {
         self.accepted.load(Ordering::Acquire) != known.accepted
     }
 
