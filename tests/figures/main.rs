@@ -74,6 +74,14 @@ fn main() {
         ("limits", limits::limits),
         ("shards", shards::shards),
     ];
+    if let Some(word) = asked.iter().find(|word| figures.iter().all(|(name, _)| name != word)) {
+        let names: Vec<&str> = figures.iter().map(|(name, _)| *name).collect();
+        eprintln!(
+            "figures: found {word:?}, wanted peers, simulation or some of {}",
+            names.join(", ")
+        );
+        std::process::exit(2);
+    }
     for (name, figure) in figures {
         if asked.is_empty() || asked.iter().any(|wanted| wanted == name) {
             println!("== {name}");
