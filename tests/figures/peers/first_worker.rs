@@ -79,7 +79,7 @@ fn started_by(command: &str, redis: &TestRedis, api: &str) -> Command {
     shell
 }
 
-/// Counts the lines of a program without empty lines and comments.
+/// Returns the number of lines of a program that are neither empty nor comments.
 fn lines(file: &Path) -> u32 {
     let is_script = file.extension().is_some_and(|end| end == "py" || end == "rb" || end == "sh");
     let comment = if is_script { "#" } else { "//" };

@@ -63,7 +63,7 @@ pub(crate) fn peers(words: &[String]) {
     for workload in asked {
         for run in 0..if workload.is_repeated { bench.runs } else { 1 } {
             for system in System::ALL {
-                // The worker of apalis looks for delayed jobs every 30 s, and ends if 8,000 of them are due.
+                // The worker of apalis looks for delayed jobs only every 30 s. If it finds 8,000 due jobs, it stops with an error.
                 let is_left_out = system == System::Apalis
                     && !["add", "single", "first"].contains(&workload.name);
                 if system.version().is_err() || is_left_out {

@@ -154,7 +154,7 @@ impl System {
 }
 
 impl Worker {
-    /// Starts a program. It reports what it prints.
+    /// Starts a program as a worker. Each line that it prints is a report of the worker.
     pub(super) fn printing(command: &mut Command) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let file = File::create(ends_file(&dir)).unwrap();

@@ -367,7 +367,7 @@ impl RedisLink {
     pub(crate) fn let_go(&self, broken: &OpenConnection) {
         let mut open = self.slot();
         if open.as_ref().is_some_and(|now| now.number == broken.number) {
-            // The clock of the next server may differ.
+            // The next connection may lead to another server, whose clock may differ.
             *self.clock() = None;
             *open = None;
         }
@@ -435,7 +435,8 @@ impl RedisLink {
         let mut pipeline = redis::pipe();
         pipeline.cmd("TIME");
         let now = time_of_answer(self.query(&mut pipeline).await?.first())?;
-        // A slow answer would make the time so much later for the calls that use it.
+        // The time counts from the question. After a slow answer, the computed time would be ahead of
+        // the clock of Redis by the time that the answer took.
         *self.clock() = (BootInstant::now().since(asked) < PROMPT).then_some((now, asked));
         Ok(now)
     }

@@ -44,7 +44,7 @@ struct WaitingEnd {
     answer: oneshot::Sender<PlainReply>,
 }
 
-/// The answer to an end that may be that of a plain run.
+/// The answer of Redis to the end of a run that may be plain, sent together with other ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::engine) enum PlainReply {
     /// The end is recorded. The value is the number of runs in the job's history.

@@ -36,7 +36,8 @@ pub(super) struct HandedClaim {
     pub(super) ask: Arc<WorkerAsk>,
     /// The instant at which the claim was sent to Redis.
     pub(super) sent: BootInstant,
-    /// The data that the node knew at the claim.
+    /// Which data in Redis the node had accepted as its own at the claim. After a data loss or a
+    /// failover the node accepts other data, and the claim is not used any more.
     pub(super) known: LossQuestion,
 }
 

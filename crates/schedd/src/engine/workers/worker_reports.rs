@@ -119,12 +119,13 @@ impl WorkerReports {
         Ok(replies)
     }
 
-    /// Returns true if `report` can be recorded by a claim that this node remembers.
+    /// Returns true if the remembered claim `handed` is enough to record `report`, so that the record of
+    /// the run need not be read.
     fn is_enough(&self, handed: &HandedClaim, report: &ReportedRun) -> bool {
         handed.suffices_for(&report.report) && !self.loss_watch.has_accepted_since(handed.known)
     }
 
-    /// Records the reports of open runs. Returns them with their answers.
+    /// Records the reports of runs that execute. Returns each report with the answer to it.
     async fn settle(
         &self,
         open: Vec<(usize, ReportedRun, OpenRun)>,
