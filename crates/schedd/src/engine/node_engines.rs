@@ -33,7 +33,7 @@ use schedd_core::domain::queue::queue_rules::{QueueChange, QueueKey};
 use schedd_core::domain::queue::shard_map::ShardMap;
 use schedd_schedule::names::QueueName;
 use schedd_schedule::time::zone::Zone;
-use schedd_store::{QueueSwitch, Section, ShardsError, Store, StoreError};
+use schedd_store::{QueueRecord, QueueSwitch, Section, ShardsError, Store, StoreError};
 
 /// The time between two looks for new shards.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -63,8 +63,12 @@ struct ShardEngines {
     views: StatusView,
     desks: WorkerDesks,
     state: Mutex<ShardState>,
-    log: OutageLog,
+    /// The problems with shards that have no engine yet.
+    shard_log: OutageLog,
 }
+
+/// The spread queues, and the settings of each.
+type SpreadSettings = (Vec<QueueName>, Vec<QueueRecord>);
 
 #[derive(Default)]
 struct ShardState {
@@ -103,7 +107,7 @@ impl NodeEngines {
             views: home.status_view(),
             desks: WorkerDesks::new(home.worker_desk()),
             state: Mutex::new(ShardState { file: file.map(without_jobs), ..ShardState::default() }),
-            log: OutageLog::default(),
+            shard_log: OutageLog::default(),
         });
         let stop = CancellationToken::new();
         let watch = tokio::spawn(shards.clone().watch(stop.clone()));
@@ -183,6 +187,11 @@ impl ShardEngines {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the log of the engine of the namespace itself, so that an outage has one line.
+    fn home_log(&self) -> &OutageLog {
+        &self.views.node.outage_log
+    }
+
     /// Starts an engine for each shard that has none, until `stop`.
     async fn watch(self: Arc<Self>, stop: CancellationToken) {
         loop {
@@ -206,7 +215,7 @@ impl ShardEngines {
         let places = match self.home.with_shards().await {
             Ok(places) => places,
             Err(error) => {
-                self.log.failed(&error, "this node finds no new shards");
+                self.home_log().failed(&error, "this node finds no new shards");
                 return false;
             }
         };
@@ -220,7 +229,7 @@ impl ShardEngines {
         let starts = open.into_iter().map(|store| self.start(store, stop));
         let are_all_served = join_all(starts).await.into_iter().all(|is_started| is_started);
         if are_all_served {
-            self.log.answered();
+            self.shard_log.answered();
         }
         are_all_served
     }
@@ -228,7 +237,7 @@ impl ShardEngines {
     async fn record(&self, wanted: &ShardMap) {
         let refusal = match self.home.record_shards(wanted).await {
             Ok(recorded) => {
-                if recorded != *wanted && self.log.is_new("fewer shards") {
+                if recorded != *wanted && self.home_log().is_new("fewer shards") {
                     info!(
                         "The namespace has more shards than [redis] shards of the jobs file. This node serves all of them."
                     );
@@ -236,12 +245,12 @@ impl ShardEngines {
                 String::new()
             }
             Err(ShardsError::Store(error)) => {
-                self.log.failed(&error, "the shards of the jobs file are not recorded");
+                self.home_log().failed(&error, "the shards of the jobs file are not recorded");
                 return;
             }
             Err(error) => {
                 let refusal = format!("[redis] shards was refused: {error}");
-                if self.log.is_new(&refusal) {
+                if self.home_log().is_new(&refusal) {
                     warn!("{refusal}.");
                 }
                 refusal
@@ -257,12 +266,21 @@ impl ShardEngines {
         }
     }
 
-    /// Gives a shard the pauses and settings that operators made for spread queues. A new shard lacks
-    /// them, and so does a shard that did not answer at the time.
-    async fn copy_settings_by_hand(&self, shard: &Store) -> Result<(), StoreError> {
+    /// Reads the settings of the spread queues in the namespace itself.
+    async fn read_spread_settings(&self) -> Result<SpreadSettings, StoreError> {
         let queues = self.home.read_queues().await?.into_keys().collect();
         let spread: Vec<QueueName> = self.home.read_spread(&queues).await?.into_iter().collect();
         let at_home = self.home.read_queue_settings(&spread).await?;
+        Ok((spread, at_home))
+    }
+
+    /// Gives a shard the pauses and settings that operators made for spread queues. A new shard lacks
+    /// them, and so does a shard that did not answer at the time.
+    async fn copy_settings_by_hand(
+        &self,
+        (spread, at_home): SpreadSettings,
+        shard: &Store,
+    ) -> Result<(), StoreError> {
         let here = shard.read_queue_settings(&spread).await?;
         let sections = self.lock().file.as_ref().map(sections_of).unwrap_or_default();
         let source = SourceName::from(&self.settings.node);
@@ -309,18 +327,25 @@ impl ShardEngines {
         let started_at = match announced.await {
             Ok((_, started_at)) => started_at,
             Err(PresenceError::Store(error)) => {
-                self.log.failed(&error, &format!("no run of shard {shard} starts"));
+                self.shard_log.failed(&error, &format!("no run of shard {shard} starts"));
                 return false;
             }
             Err(error @ PresenceError::Taken { .. }) => {
-                if self.log.is_new(&format!("name taken in shard {shard}")) {
+                if self.shard_log.is_new(&format!("name taken in shard {shard}")) {
                     warn!("No run of shard {shard} starts on this node: {error}.");
                 }
                 return false;
             }
         };
-        if let Err(error) = self.copy_settings_by_hand(&store).await {
-            self.log.failed(&error, &format!("no run of shard {shard} starts"));
+        let at_home = match self.read_spread_settings().await {
+            Ok(settings) => settings,
+            Err(error) => {
+                self.home_log().failed(&error, &format!("no run of shard {shard} starts"));
+                return false;
+            }
+        };
+        if let Err(error) = self.copy_settings_by_hand(at_home, &store).await {
+            self.shard_log.failed(&error, &format!("no run of shard {shard} starts"));
             return false;
         }
         let mut state = self.lock();
