@@ -8,8 +8,12 @@
 
 use super::timing::{given_up, lost_unseen};
 use super::view::{View, delay_on};
+use super::wrong::BACKFILL;
 use super::{Finding, Verdict};
-use crate::evidence::{Attempt, Delay, Excuse, Hit, Inflicted, Micros, Recorded, SECOND, span};
+use crate::evidence::{
+    Attempt, Delay, Doing, Excuse, Hit, Inflicted, Micros, Operation, Recorded, RunName, SECOND,
+    span,
+};
 use crate::world::each_node::MOMENT;
 use crate::world::jobs::Job;
 use crate::world::sharing::{GAP, NARROW, ORDER, PATIENCE, Rate, Thing};
@@ -292,12 +296,13 @@ pub(super) fn starved(view: &View<'_>, findings: &mut Vec<Finding>) {
             continue;
         }
         let end = recorded.finished.unwrap_or_else(|| view.evidence.end());
-        let latest = begins_by(view, job, recorded.run.due, end);
+        let Some(ready) = ready_at(view, &recorded.run, end) else { continue };
+        let latest = begins_by(view, job, ready, end);
         if latest.is_some_and(|latest| latest < end) {
             let what = format!(
-                "{} had not begun {:.3} s after it was due, {:.3} s after what it needs was free",
+                "{} had not begun {:.3} s after it was ready, {:.3} s after what it needs was free",
                 recorded.run.id,
-                span(end - recorded.run.due),
+                span(end - ready),
                 span(end - latest.unwrap_or(end))
             );
             findings.push(Finding::new(Verdict::Starved, end, what, &[]));
@@ -309,6 +314,18 @@ pub(super) fn starved(view: &View<'_>, findings: &mut Vec<Finding>) {
         }
         overtaken(view, thing, &attempts, findings);
     }
+}
+
+/// Returns when a run that had not begun at `end` could begin: at its due time. A backfilled
+/// occurrence is in the past, and could begin when it was last asked for, if that is known.
+fn ready_at(view: &View<'_>, run: &RunName, end: Micros) -> Option<Micros> {
+    if !run.id.ends_with(BACKFILL) {
+        return Some(run.due);
+    }
+    let is_asked = |operation: &&Operation| {
+        operation.what == Doing::Backfilled(run.job.clone()) && operation.from <= end
+    };
+    view.evidence.operations.iter().filter(is_asked).map(|operation| operation.to).max()
 }
 
 /// Finds runs that waited at a gate with due order while a run that was due later was let in.

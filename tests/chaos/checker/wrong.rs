@@ -20,7 +20,7 @@ use crate::evidence::{
 use crate::world::schedule::When;
 
 /// The suffix of backfill runs, by which their ids differ from other manual runs.
-const BACKFILL: &str = "~backfill";
+pub(super) const BACKFILL: &str = "~backfill";
 /// The time after a data loss in which Redis may have another job than the acknowledged one: until
 /// an operator removes it.
 const LOST: Micros = 10 * SECOND;

@@ -3,7 +3,7 @@
 
 use super::self_test::{Expect, World, at};
 use crate::checker::Verdict;
-use crate::evidence::{Delay, Excuse, Hit, RunName};
+use crate::evidence::{Delay, Doing, Excuse, Hit, Operation, RunName};
 use crate::world::jobs::{Act, Job};
 use crate::world::schedule::{Phase, When};
 use crate::world::sharing::{Key, LABEL, ORDER, PACED, Rate, Sharing};
@@ -332,6 +332,20 @@ fn starved(expect: Expect<'_>) {
     };
     expect("taken away just after its group was free", &taken_away(11_850).evidence, &[]);
     expect("taken away, its group long free", &taken_away(12_000).evidence, &[Verdict::Starved]);
+    let backfilled = |asked: i64| {
+        let mut w = taken_away(11_850);
+        let mut again = w.evidence.history.last().unwrap().clone();
+        let run = &mut again.run;
+        (run.id, run.is_manual) = (format!("a2@{}~backfill", run.due / 1000), true);
+        again.finished = Some(at(14));
+        w.evidence.history.push(again);
+        let asked = at(0) + asked * 1000;
+        let what = Doing::Backfilled("a2".into());
+        w.evidence.operations.push(Operation { from: asked, to: asked + 100_000, what });
+        w
+    };
+    expect("backfilled just before it was taken away", &backfilled(13_500).evidence, &[]);
+    expect("backfilled long before", &backfilled(10_200).evidence, &[Verdict::Starved]);
     let overtaken = |from: i64, sharing: fn() -> Sharing| {
         let w = ran(World::calm(), "a1", sharing(), 10_000, (10_050, 10_900));
         let w = ran(w, "a3", sharing(), 10_200, (10_950, 11_200));
