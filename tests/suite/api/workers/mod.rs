@@ -2,6 +2,7 @@
 
 mod claiming;
 mod clients;
+mod lost_answers;
 mod migration;
 mod on_shards;
 mod reporting;
