@@ -251,6 +251,7 @@ async fn round(ticker: &Ticker, parts: &mut DispatchParts) -> Duration {
     if !is_whole {
         next = next.min(if found.has_idle || is_forgotten { Duration::ZERO } else { tick });
     }
+    parts.claimer.read_definitions(&found.queues).await;
     parts.dispatcher.begin_round(found.queues, capacity);
     work(ticker, parts, poll.now).await;
     if claim_behind(ticker, parts, poll.now).await.is_err() {
@@ -398,7 +399,9 @@ async fn work(ticker: &Ticker, parts: &mut DispatchParts, now: UnixMillis) {
         let done = match step {
             DispatchStep::Claim(batch) => {
                 let reserved = ticker.runner.slots.reserve(batch.lane.queue(), batch.slots);
-                dispatcher.limit(reserved.count());
+                if reserved.count() < batch.slots {
+                    dispatcher.limit(reserved.count());
+                }
                 if reserved.count() == 0 {
                     Ok(())
                 } else {

@@ -119,6 +119,32 @@ fn a_lane_of_which_other_nodes_claim_runs_offers_more_runs_than_slots() {
 }
 
 #[test]
+fn many_runs_of_one_poll_are_claimed_by_several_calls() {
+    let mut dispatcher = Dispatcher::default();
+    let due = 2 * BATCH + 20;
+    dispatcher.begin_round(vec![queue(due, 1, vec![("q", entries("a", due + 5))])], due);
+    let sizes: Vec<usize> = carry_out(&mut dispatcher, all_start).iter().map(Vec::len).collect();
+    assert_eq!(sizes, [BATCH, BATCH, 20]);
+}
+
+#[test]
+fn a_poll_of_many_lanes_or_beside_other_nodes_reads_the_runs_of_one_call() {
+    let mut dispatcher = Dispatcher::default();
+    let slots = 4 * BATCH;
+    let offers = |lanes: usize| {
+        let lanes = (0..lanes).map(|number| lane(&format!("q+l{number}"))).collect();
+        [Offer { queue: "q".parse().unwrap(), lanes, slots, share: Share::Weight(1) }]
+    };
+    let limit = |dispatcher: &Dispatcher, lanes| dispatcher.asks(&offers(lanes))[0].limit;
+    assert_eq!(limit(&dispatcher, FEW_LANES), slots);
+    assert_eq!(limit(&dispatcher, FEW_LANES + 1), BATCH);
+    dispatcher.begin_round(vec![queue(1, 1, vec![("q+l0", entries("a", 1))])], 1);
+    let gone = |_: &_| ClaimReport { gone: 1, done: 1, judged: 1, ..ClaimReport::default() };
+    carry_out(&mut dispatcher, gone);
+    assert_eq!(limit(&dispatcher, 1), BATCH);
+}
+
+#[test]
 fn slots_that_a_queue_did_not_use_go_to_a_queue_that_got_none() {
     let mut dispatcher = Dispatcher::default();
     let found = vec![

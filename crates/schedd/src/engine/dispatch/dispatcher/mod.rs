@@ -36,6 +36,10 @@ use schedd_schedule::names::QueueName;
 use schedd_store::{DueEntry, LaneAsk};
 use walk_progress::LaneWalk;
 
+/// The most lanes of which a poll reads the runs of several claim calls, so that Redis answers each poll
+/// in a few milliseconds.
+const FEW_LANES: usize = 20;
+
 /// The lane in which the present round claims runs past the blocked runs at its head.
 struct Behind {
     lane: Lane,
@@ -87,9 +91,17 @@ impl Dispatcher {
     /// Returns the poll requests for the lanes of `offers`. Entries that recently could be neither
     /// claimed nor removed are still at the head of their lane. The request for this lane reads
     /// that many entries more, so that it also finds later entries.
+    ///
+    /// A request reads the runs of only one claim call if the poll has many lanes. The same holds
+    /// while other nodes claim runs of the lane too: they would claim many runs of a longer list
+    /// first.
     pub(crate) fn asks(&self, offers: &[Offer]) -> Vec<LaneAsk> {
-        let ask =
-            |lane: &Lane, limit| LaneAsk { lane: lane.clone(), limit, more: self.left_in(lane) };
+        let has_many = offers.iter().map(|offer| offer.lanes.len()).sum::<usize>() > FEW_LANES;
+        let ask = |lane: &Lane, slots: usize| {
+            let is_short = has_many || self.gone_in(lane) > 0;
+            let limit = if is_short { slots.min(BATCH) } else { slots };
+            LaneAsk { lane: lane.clone(), limit, more: self.left_in(lane) }
+        };
         offers
             .iter()
             .flat_map(|offer| offer.lanes.iter().map(move |lane| ask(lane, offer.slots)))

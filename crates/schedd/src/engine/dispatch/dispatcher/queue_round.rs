@@ -119,7 +119,7 @@ impl QueueRound {
         let (lane, counts) = &mut self.lanes[self.at];
         if !pass.open.is_empty() && pass.started < pass.slots && pass.passes < PASSES {
             pass.passes += 1;
-            let slots = pass.slots - pass.started;
+            let slots = (pass.slots - pass.started).min(BATCH);
             return Some(ClaimBatch {
                 lane: lane.clone(),
                 runs: std::mem::take(&mut pass.open),
@@ -137,7 +137,7 @@ impl QueueRound {
         let is_blocked = |at: usize| blocked.contains(&self.lanes[at].0);
         // If some runs may be blocked, one call tries more runs than there are free slots.
         let least = if (0..self.lanes.len()).any(is_blocked) { BATCH } else { 0 };
-        let batch = least.max(self.free + self.spare);
+        let batch = least.max(self.free.min(BATCH) + self.spare);
         let mut tried = Vec::new();
         while tried.len() < batch
             && let Some(Pick { item: (at, due_run), is_oldest }) = self.picks.pop_front()
