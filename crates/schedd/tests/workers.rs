@@ -61,14 +61,15 @@ async fn a_worker_and_a_client_serve_the_shards_of_the_namespace() {
     let worker =
         Worker::on(client.clone()).queue("mail", 4).handle("work", async |(): (), _: Run| Ok(()));
     let worker = worker.start().await.unwrap();
-    let adds = (0..20).map(|_| Add::to("work", &()).queue("mail"));
+    // The names are drawn, so that a shard without a job is as good as impossible.
+    let adds = (0..100).map(|_| Add::to("work", &()).queue("mail"));
     let added = client.add_all(adds).await.unwrap();
     for added in added {
         let end = client.wait(added.unwrap().job().run.as_deref().unwrap(), LONG).await.unwrap();
         assert!(end.unwrap().is_success());
     }
     for place in store.with_shards().await.unwrap().into_iter().skip(1) {
-        assert!(place.read_stats().await.unwrap().history >= 3, "{place:?}");
+        assert!(place.read_stats().await.unwrap().history > 0, "{place:?}");
     }
     let later = Add::to("work", &()).queue("mail").name("later").in_(Duration::from_secs(3_600));
     let added = client.add(later).await.unwrap();
