@@ -63,11 +63,12 @@ struct ShardEngines {
     views: StatusView,
     desks: WorkerDesks,
     state: Mutex<ShardState>,
-    /// The problems with shards that have no engine yet.
+    /// The log of the errors for which no engine could be started for a shard. A started engine has
+    /// a log of its own.
     shard_log: OutageLog,
 }
 
-/// The spread queues, and the settings of each.
+/// The queues with `spread`, and the record of the settings of each, in the same order.
 type SpreadSettings = (Vec<QueueName>, Vec<QueueRecord>);
 
 #[derive(Default)]
@@ -187,7 +188,8 @@ impl ShardEngines {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the log of the engine of the namespace itself, so that an outage has one line.
+    /// Returns the outage log of the engine for the namespace itself. The search for shards uses the
+    /// same log, so that an outage of the namespace's Redis is logged once.
     fn home_log(&self) -> &OutageLog {
         &self.views.node.outage_log
     }
@@ -266,7 +268,7 @@ impl ShardEngines {
         }
     }
 
-    /// Reads the settings of the spread queues in the namespace itself.
+    /// Reads the settings of the queues with `spread` from the namespace itself.
     async fn read_spread_settings(&self) -> Result<SpreadSettings, StoreError> {
         let queues = self.home.read_queues().await?.into_keys().collect();
         let spread: Vec<QueueName> = self.home.read_spread(&queues).await?.into_iter().collect();
@@ -274,8 +276,8 @@ impl ShardEngines {
         Ok((spread, at_home))
     }
 
-    /// Gives a shard the pauses and settings that operators made for spread queues. A new shard lacks
-    /// them, and so does a shard that did not answer at the time.
+    /// Copies to a shard the pauses and settings that operators gave to queues with `spread`. A shard
+    /// lacks them if it is new, or if it did not answer when an operator made them.
     async fn copy_settings_by_hand(
         &self,
         (spread, at_home): SpreadSettings,

@@ -11,13 +11,14 @@ use crate::support::wait::{LONG, until};
 /// The delivery of the job `work`. Of the calls to Redis, only the claim has it as an argument.
 const DELIVERY: &str = "at-most-once";
 
-/// Returns a scene with the due job `work`. A node repeats a claim for half of `lease`.
+/// Starts a node that reaches Redis through a proxy, and adds the job `work`, which is due. `lease` is
+/// the length of a lease. The node repeats a claim that gets no answer for half of this time.
 fn scene(lease: &str) -> (ApiScene, Proxy) {
     let redis = TestRedis::start();
     let proxy = Proxy::to(&redis);
     let jobs = format!("[daemon]\nlease = \"{lease}\"\n{QUEUE}");
     let scene = ApiScene::start_at(redis, &proxy.url(), DEFINING, &jobs);
-    // The server knows the scripts from here on.
+    // This run lets Redis load the scripts. Otherwise the first claim would be refused and sent again.
     add(&scene, json!({"name": "first"}));
     let first = claim(&scene, "of-first", json!({}));
     assert_eq!(report(&scene, "complete", &first[0], json!({}))["result"], "ok");
@@ -47,7 +48,8 @@ fn a_worker_gets_its_run_although_the_answer_to_the_claim_is_lost() {
 #[test]
 fn a_question_that_failed_gets_its_run_when_it_is_asked_again() {
     let (scene, proxy) = scene("3s");
-    // The second try ends past half of the lease.
+    // The node waits a second for an answer. After two such calls more than half of the lease is over,
+    // and the node gives up.
     proxy.lose_answer_to(DELIVERY, Loss::Silence);
     let ask = || {
         let json = [("Content-Type", "application/json")];

@@ -25,8 +25,8 @@ use schedd_store::QueueRecord;
 /// The most runs claimed in one call to Redis. By measurement, larger calls take longer and do not
 /// claim more runs per second.
 pub(crate) const BATCH: usize = 50;
-/// The most runs of a queue claimed after one poll. By measurement, a larger number claims no more runs
-/// per second.
+/// The most runs of a queue that a node claims between two polls, by several calls to Redis. By
+/// measurement, a larger number does not claim more runs per second.
 pub(crate) const ROUND: usize = 4 * BATCH;
 /// The number of slots from which on a node waits for several free slots. With fewer slots, a free
 /// slot is too large a part of them.
@@ -74,7 +74,8 @@ pub(crate) struct Offer {
     pub(crate) queue: QueueName,
     /// The lanes of the queue that this node serves, most urgent first.
     pub(crate) lanes: Vec<Lane>,
-    /// The number of runs that may be claimed from the queue now, at most `ROUND`.
+    /// The number of runs that may be claimed from the queue before the next poll, at
+    /// most `ROUND`.
     pub(crate) slots: usize,
     /// The share of the node's slots that the queue gets while queues compete for slots.
     pub(crate) share: Share,

@@ -92,9 +92,9 @@ impl Dispatcher {
     /// claimed nor removed are still at the head of their lane. The request for this lane reads
     /// that many entries more, so that it also finds later entries.
     ///
-    /// A request reads the runs of only one claim call if the poll has many lanes. The same holds
-    /// while other nodes claim runs of the lane too: they would claim many runs of a longer list
-    /// first.
+    /// A request usually reads the runs for several claim calls. It reads at most `BATCH` runs, those
+    /// for one call, if the poll has many lanes. It does so too while other nodes claim runs of the
+    /// same lane, because they would claim many runs of a longer list before this node.
     pub(crate) fn asks(&self, offers: &[Offer]) -> Vec<LaneAsk> {
         let has_many = offers.iter().map(|offer| offer.lanes.len()).sum::<usize>() > FEW_LANES;
         let ask = |lane: &Lane, slots: usize| {
