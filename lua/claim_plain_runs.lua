@@ -7,8 +7,8 @@
 -- Guard: the run is in the due set and ready; its job has the revision that the caller read, and no
 -- open run.
 -- A repeated call with the same token replies with the same fences.
--- Keys: due, leases, fence, jobs, stop_requests, nudge, running (of this queue), queue (its
---   settings), queue_state, not_while
+-- Keys: due:any, leases, fence:any, jobs, stop_requests:any, nudge, running (of this queue),
+--   queue:any (its settings), queue_state, not_while:any
 -- Keys of each item: run, job, open, successor_run
 -- Args: now, node, incarnation, token (the name of this call, by which a repeated call is
 --   recognised), lease_ms, lane, slots (the most runs to claim)
@@ -17,7 +17,8 @@
 --   run, or ''), successor_due, successor_ready
 -- Reply claimed: now, lease end, then for each run before the first other run its fence, or 0 if
 --   another node claimed it first
--- Reply wrong_type: key, found, wanted
+-- Reply wrong_type: key, found, wanted. A wrong type of another key raises an error before the first
+--   write; claim_runs.lua then answers.
 
 local lease_end = now + tonumber(lease_ms)
 -- Each number that Lua or Redis turns into a text costs time, so these texts are made once.
@@ -29,8 +30,8 @@ local most = math.min(tonumber(slots), room.capacity or item_count)
 -- Only claim_runs.lua rebuilds a corrupt fence counter, or starts it again after the last fence.
 if most <= 0 or stored and fence == 0 or fence + item_count >= FENCE then return {'claimed', now, lease_end} end
 fence = math.max(fence, micros - 1)
-local has_stop_requests = redis.call('EXISTS', k.stop_requests) == 1
-local has_not_while = redis.call('EXISTS', k.not_while) == 1
+local has_stop_requests = redis.call('HLEN', k.stop_requests) > 0
+local has_not_while = redis.call('ZCARD', k.not_while) > 0
 
 local runs, ids, of_open = {}, {}, {}
 for at = 1, item_count do

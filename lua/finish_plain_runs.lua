@@ -6,15 +6,16 @@
 -- Guard: the lease is in the set under this fence; the run's record has the same fence and has not
 -- ended.
 -- A repeated call ends nothing, because the leases are gone; finish_run.lua then answers.
--- Keys: leases, jobs, stop_requests, history, finished, counters, nudge, deadlines, running (of
---   this queue), queue (its settings), chains
+-- Keys: leases:any, jobs, stop_requests:any, history, finished, counters, nudge, deadlines:any,
+--   running (of this queue), queue:any (its settings), chains:any
 -- Keys of each item: run, job, open, waiting, job_history
 -- Args: now
 -- Args of each item: id, job_name, fence, reason, facts (of the attempt, as a JSON list of field,
 --   value)
 -- Reply finished: for each run the number of its job's runs in history, or -1 if the run is not
 --   plain
--- Reply wrong_type: key, found, wanted
+-- Reply wrong_type: key, found, wanted. A wrong type of another key raises an error before the first
+--   write; finish_run.lua then answers.
 
 -- Each number that Lua or Redis turns into a text costs time, so this text is made once.
 local now_text = int(now)
@@ -25,9 +26,10 @@ for at = 1, item_count do
 end
 local is_any_waiting = redis.call('EXISTS', unpack(of_waiting)) > 0
 local leases = redis.call('ZMSCORE', k.leases, unpack(members))
-local has_stop_requests = redis.call('EXISTS', k.stop_requests) == 1
-local has_chains = redis.call('EXISTS', k.chains) == 1
-local has_deadlines = redis.call('EXISTS', k.deadlines) == 1
+local has_stop_requests = redis.call('HLEN', k.stop_requests) > 0
+local has_chains = redis.call('ZCARD', k.chains) > 0
+local has_deadlines = redis.call('ZCARD', k.deadlines) > 0
+local limit = whole(redis.call('HGET', k.queue, 'limit'), POOL)
 
 -- Returns the number of runs in the history of a job, the number of its open runs, and true if the
 -- job is a one-shot that ends with the last of them; nil if the run is not plain.
@@ -75,7 +77,6 @@ end
 redis.call('ZREM', k.leases, unpack(gone))
 -- The nodes do not poll for room, so they are woken if the queue was at its limit.
 local left = redis.call('ZREM', k.running, unpack(ended))
-local limit = whole(redis.call('HGET', k.queue, 'limit'), POOL)
 local rest = limit > 0 and redis.call('ZCARD', k.running) or limit
 if rest < limit and rest + left >= limit then wake_nodes(k.nudge, 'due', false) end
 return reply

@@ -8,11 +8,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use super::slots::Offer;
 use crate::engine::node_context::NodeContext;
 use schedd_core::domain::queue::gate::Gate;
 use schedd_core::domain::queue::lane::Lane;
 use schedd_core::host::boot_clock::BootInstant;
-use schedd_store::{LaneAsk, StoreError, Takers};
+use schedd_store::{StoreError, Takers};
 
 /// The time for which a gate is not opened again after its free places could not be given.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
@@ -30,12 +31,12 @@ pub(crate) struct Gatekeeper {
 
 impl Gatekeeper {
     /// Gives the free places of `gates` to waiting runs, and returns the number of gates where this
-    /// succeeded. `lanes` are the lanes that this node polls.
+    /// succeeded. `offers` have the lanes that this node serves.
     pub(crate) async fn open(
         &mut self,
         node: &NodeContext,
         gates: &[Gate],
-        lanes: &[LaneAsk],
+        offers: &[Offer],
     ) -> Result<usize, StoreError> {
         self.refused.retain(|_, at| BootInstant::now().since(*at) < REFUSED_FOR);
         let mut looked_at = 0;
@@ -44,8 +45,8 @@ impl Gatekeeper {
                 continue;
             }
             let is_likely = |lane: &&Lane| (*lane).clone().shard_for(gate) == **lane;
-            let likely: Vec<Lane> =
-                lanes.iter().map(|ask| &ask.lane).filter(is_likely).take(NAMED).cloned().collect();
+            let lanes = offers.iter().flat_map(|offer| &offer.lanes);
+            let likely: Vec<Lane> = lanes.filter(is_likely).take(NAMED).cloned().collect();
             match node.store.open_gate(gate, &likely, &mut self.takers).await {
                 Ok(_) => looked_at += 1,
                 Err(error) if error.is_passing() => return Err(error),

@@ -16,13 +16,13 @@ use schedd_schedule::names::QueueName;
 use schedd_schedule::time::unix_millis::UnixMillis;
 use schedd_store::{LanePart, PollTrace};
 
-/// The most lanes that a poll reads. With fewer lanes, each poll reads all lanes.
+/// The most lanes that a poll reads.
 const PAGE: usize = 100;
 /// The interval at which a page of known ready times is forgotten. So a run that was added without a
 /// change of the counters, for example by hand, is found in the end.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 
-/// The known ready times of the lanes of a node with many lanes.
+/// The known ready times of a node's lanes.
 #[derive(Default)]
 pub(crate) struct LanePages {
     /// The ready time of the next run of each lane without due runs, with the part of the lane.
@@ -30,8 +30,8 @@ pub(crate) struct LanePages {
     next: BTreeMap<Lane, (LanePart, Option<UnixMillis>)>,
     /// The last poll: its state of the data, its time by Redis' clock, and when it was sent.
     last: Option<(PollTrace, UnixMillis, BootInstant)>,
-    /// True if the node has more lanes than a page.
-    is_in_use: bool,
+    /// The time by Redis' clock that the last page assumed. `None` for a page of all lanes.
+    assumed: Option<UnixMillis>,
     /// When a page of ready times was last forgotten, and the last lane of this page.
     forgotten: Option<(BootInstant, Option<Lane>)>,
     /// The queue with which the next page begins.
@@ -49,14 +49,11 @@ impl LanePages {
     /// Returns the lanes of `offers` to read in a poll that is sent at `sent`. Strict queues come
     /// first, and the other queues in turn.
     pub(crate) fn page(&mut self, mut offers: Vec<Offer>, sent: BootInstant) -> LanePage {
-        self.is_in_use = offers.iter().map(|offer| offer.lanes.len()).sum::<usize>() > PAGE;
-        if !self.is_in_use {
-            return LanePage { offers, is_whole: true };
-        }
         self.forget_old(sent);
         // The time of the last poll was rounded down to a millisecond.
         let passed = |at: BootInstant| sent.since(at).saturating_add(Duration::from_millis(1));
         let now = self.last.as_ref().map(|(_, now, at)| now.saturating_add(passed(*at)));
+        self.assumed = now;
         for offer in &mut offers {
             offer.lanes.retain(|lane| match self.next.get(lane) {
                 Some((_, next)) => next.is_some_and(|next| now.is_none_or(|now| next <= now)),
@@ -111,15 +108,15 @@ impl LanePages {
 
     /// Records a poll that was sent at `sent`: its time by Redis' clock, and its state of the data, or
     /// `None` if the state proves nothing. Forgets the ready times of the lanes that may have an
-    /// earlier first run since the poll before. Returns true if ready times were forgotten, so that
-    /// the lanes that this poll left out must be read.
+    /// earlier first run since the poll before, and those that the page left out although their first
+    /// run is ready, because Redis' clock was further than the page assumed. Returns true if ready
+    /// times were forgotten, so that the lanes that this poll left out must be read.
     pub(crate) fn note_poll(
         &mut self,
         now: UnixMillis,
         trace: Option<&PollTrace>,
         sent: BootInstant,
     ) -> bool {
-        let trace = trace.filter(|_| self.is_in_use);
         let changed = match (trace, &self.last) {
             (Some(trace), Some((before, at, _))) if now >= *at && trace.is_of_same_data(before) => {
                 trace.counts().lanes_since(before.counts())
@@ -127,6 +124,10 @@ impl LanePages {
             _ => None,
         };
         let known = self.next.len();
+        if let Some(assumed) = self.assumed {
+            let is_late = |next: &UnixMillis| assumed < *next && *next <= now;
+            self.next.retain(|_, (_, next)| !next.as_ref().is_some_and(is_late));
+        }
         match changed {
             Some(parts) if parts.is_empty() => {}
             Some(parts) => self.next.retain(|_, (part, _)| !parts.contains(part)),
@@ -190,13 +191,25 @@ mod tests {
     }
 
     #[test]
-    fn few_lanes_are_all_read_at_each_poll() {
+    fn a_lane_is_read_at_once_if_the_clock_went_further_than_the_page_assumed() {
         let mut pages = LanePages::default();
-        let page = pages.page(offers(50, 2), at(0));
-        assert!(page.is_whole && lanes(&page).len() == PAGE);
-        pages.note_poll(t(0), Some(&PollTrace::counted(&[1])), at(0));
-        assert!(!pages.note_next(&lanes(&page)[0], None));
-        assert_eq!(pages.page(offers(50, 2), at(1)).offers.len(), 50);
+        let trace = PollTrace::counted(&[1]);
+        let all = lanes(&pages.page(offers(3, 1), at(0)));
+        pages.note_poll(t(0), Some(&trace), at(0));
+        for (lane, next) in all.iter().zip([Some(t(50)), Some(t(5_000)), None]) {
+            assert!(pages.note_next(lane, next));
+        }
+        let read = |pages: &mut LanePages, ms| lanes(&pages.page(offers(3, 1), at(ms)));
+        assert_eq!(read(&mut pages, 30), []);
+        assert!(!pages.note_poll(t(31), Some(&trace), at(30)));
+        assert_eq!(read(&mut pages, 47), []);
+        assert!(pages.note_poll(t(50), Some(&trace), at(47)), "the clock of Redis is slewed");
+        assert_eq!(read(&mut pages, 48), all[..1]);
+        pages.note_next(&all[0], None);
+        assert!(!pages.note_poll(t(60), Some(&trace), at(58)));
+        assert_eq!(read(&mut pages, 60), []);
+        assert!(pages.note_poll(t(9_000), Some(&trace), at(60)), "the clock of Redis was set");
+        assert_eq!(read(&mut pages, 60), all[1..2]);
     }
 
     #[test]

@@ -232,7 +232,8 @@ async fn round(ticker: &Ticker, parts: &mut DispatchParts) -> Duration {
     let is_whole = is_whole && !is_forgotten;
     let to_gate = poll.next_gate.map(|at| at.since(poll.now).saturating_sub(poll.past_now));
     let mut next = to_gate.map_or(LONGEST_SLEEP, |time| time.min(LONGEST_SLEEP));
-    match parts.gatekeeper.open(&ticker.node, &poll.gates, &lanes).await {
+    let served = if poll.gates.is_empty() { Vec::new() } else { ticker.runner.slots.offers() };
+    match parts.gatekeeper.open(&ticker.node, &poll.gates, &served).await {
         // A run that got a place at its gate is due now.
         Ok(1..) => next = Duration::ZERO,
         Ok(0) if poll.gates.is_empty() => {}
