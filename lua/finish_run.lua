@@ -56,6 +56,7 @@ end
 if goes_back then
   local ready_at = verdict == 'release' and now or now + tonumber(ready)
   if verdict == 'retry' then
+    if run[8] then redis.call('HSETNX', k.run, 'first_start', run[8]) end
     redis.call('HSET', k.run, 'failures', whole(run[6], COUNT) + 1, 'recoveries', 0)
     if past ~= '' then keep_past(k.run, attempt, past) end
   else

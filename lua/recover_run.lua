@@ -21,7 +21,7 @@ local member = id .. '#' .. fence
 local lease_end = redis.call('ZSCORE', k.leases, member)
 if not lease_end then return {'gone'} end
 if tonumber(lease_end) ~= tonumber(seen) then return {'alive', lease_end} end
-local run = redis.call('HMGET', k.run, 'fence', 'attempt', 'recoveries', 'places', 'state')
+local run = redis.call('HMGET', k.run, 'fence', 'attempt', 'recoveries', 'places', 'state', 'started_at')
 if whole(run[1], FENCE) > tonumber(fence) then
   -- The run continued under a later fence, and only this lease remained. This cannot be said of a
   -- run without a fence: without its lease, the run would be open for ever.
@@ -44,6 +44,7 @@ add_to_counter(k.counters, 'recovered', 1)
 -- The done_check may have given a clear answer since then, so the count of unclear answers in a row
 -- also restarts.
 redis.call('HSET', k.run, 'recoveries', whole(run[3], COUNT) + 1, 'unclear', 0, 'fence', fence)
+if run[6] then redis.call('HSETNX', k.run, 'first_start', run[6]) end
 keep_past(k.run, whole(run[2], COUNT), past)
 local stop = redis.call('HGET', k.stop_requests, id)
 local by = ''

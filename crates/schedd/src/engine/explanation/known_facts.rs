@@ -63,6 +63,7 @@ impl Known<'_> {
         let running = self.nodes.iter().find(|running| running.name == node.node.as_str());
         NodeFacts {
             serving: running.map(|running| running.serving.clone()),
+            workers: running.into_iter().flat_map(|node| &node.workers).cloned().collect(),
             refuses_file: running.map(|running| running.config_error.is_some()),
             name: node.node.to_string(),
             last_seen: node.last_seen,

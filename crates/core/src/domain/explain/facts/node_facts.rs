@@ -20,6 +20,8 @@ pub struct NodeFacts {
     pub started_at: Option<UnixMillis>,
     /// The queues and labels that the node serves, if the node is running.
     pub serving: Option<Serving>,
+    /// The queues, handlers and labels of the workers that ask the node for runs, if it is running.
+    pub workers: Vec<Serving>,
     /// True if the present content of the node's jobs file is invalid, so the node does not use it.
     /// `None` if the node is not running.
     pub refuses_file: Option<bool>,

@@ -74,8 +74,9 @@ impl Delay {
                 KINDS.iter().flat_map(|kind| Obstacle::of_kind(facts, run, window, kind)).collect();
         }
         if run.first_start.is_none() && !run.state.is_final() {
-            let there: Vec<Serving> =
-                facts.nodes.iter().filter_map(|node| node.serving.clone()).collect();
+            let there =
+                facts.nodes.iter().flat_map(|node| node.serving.iter().chain(&node.workers));
+            let there: Vec<Serving> = there.cloned().collect();
             delay.unserved = Unserved::of(&run.lane, &there);
         }
         delay

@@ -264,6 +264,7 @@ pub(super) fn node(name: &str, events: &[NodeEvent]) -> NodeFacts {
         last_seen: Some(s(899)),
         started_at: Some(s(-3600)),
         serving: None,
+        workers: Vec::new(),
         refuses_file: None,
         events: [&[start(-3600, None)], events].concat(),
         is_cut: false,

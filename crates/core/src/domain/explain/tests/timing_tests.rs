@@ -8,6 +8,7 @@ use super::explain_scene::{
 };
 use super::gate_tests::gate;
 use crate::domain::explain::{AtGate, Blocker, Executing, Facts, NodeFacts, RunFacts};
+use crate::domain::queue::lane_serving::{HandlerChoice, Serving};
 use crate::domain::queue::queue_rules::NoRoomReason;
 use crate::domain::run::node_event::NodeEventKind;
 use schedd_schedule::time::unix_millis::UnixMillis;
@@ -128,6 +129,16 @@ fn a_late_run_says_what_kept_the_nodes() {
     );
     on(vec![serving(Some("mail"))], fresh())
         .says("late_unserved", "No node takes the run: no running node serves queue default.");
+    let asked = |handler: &str| {
+        let handlers = HandlerChoice::Only([handler.parse().unwrap()].into());
+        let worker = Serving { handlers: Some(handlers), ..Serving::default() };
+        let node = NodeFacts { workers: vec![worker], ..serving(None) };
+        on(vec![node], requiring("default@send"))
+    };
+    let none_asks =
+        "No node takes the run: no worker asks for runs of handler send in queue default.";
+    asked("resize").says("late_unserved", none_asks);
+    assert!(!asked("send").codes().contains(&"late_unserved"));
 }
 
 #[test]
