@@ -41,7 +41,7 @@ impl Fault {
     }
 
     /// Returns the fault with the message `found X, wanted Y` of the schedctl verbs.
-    fn of_message(path: Option<&str>, message: &str) -> Self {
+    pub(super) fn of_message(path: Option<&str>, message: &str) -> Self {
         let (found, wanted) = match message.split_once(", wanted ") {
             Some((found, wanted)) => (found, Some(wanted.to_owned())),
             None => (message, None),

@@ -59,6 +59,11 @@ pub(in crate::api) async fn claim_runs(
     body: Option<&[u8]>,
 ) -> Result<Response, ApiProblem> {
     let ask = ask_of(caller, queue, &read_body::<ClaimBody>(body)?)?;
+    if let Some(unknown) =
+        state.workers.unknown_queue(&ask.queue).await.map_err(CliFailure::from)?
+    {
+        return Err(CliFailure::NotFound(unknown).into());
+    }
     let place = state.polls.clone().try_acquire_owned().map_err(|_| {
         ApiProblem::busy("too many questions of workers wait at this node; try again later", 1)
     })?;
@@ -73,7 +78,7 @@ pub(in crate::api) async fn claim_runs(
 fn ask_of(caller: &Caller, queue: &str, body: &ClaimBody) -> Result<WorkerAsk, ApiProblem> {
     let mut faults = Vec::new();
     let mut bad = |path: &str, error: &dyn std::fmt::Display| {
-        faults.push(Fault { path: Some(path.to_owned()), found: error.to_string(), wanted: None });
+        faults.push(Fault::of_message(Some(path), &error.to_string()));
     };
     let queue = queue.parse::<QueueName>().map_err(|error| bad("queue", &error)).ok();
     let worker = body.worker.0.name.parse::<NodeName>();
@@ -98,9 +103,16 @@ fn ask_of(caller: &Caller, queue: &str, body: &ClaimBody) -> Result<WorkerAsk, A
     }
     let lease_ms = body.lease_ms.unwrap_or(LEASE_MS);
     let id_chars = body.claim_id.chars().count();
-    faults.extend(bounds_fault("claim_id", id_chars as u64, 1, MOST_ID_CHARS as u64));
+    if !(1..=MOST_ID_CHARS).contains(&id_chars) {
+        let wanted = format!("1 to {MOST_ID_CHARS} characters");
+        faults.push(Fault::new("claim_id", format!("{id_chars} characters"), wanted));
+    }
     faults.extend(length_fault("worker.labels", body.worker.0.labels.len(), MAX_LABELS, "labels"));
     let named = body.handlers.as_ref().map_or(0, Vec::len);
+    if body.handlers.as_ref().is_some_and(Vec::is_empty) {
+        let wanted = "at least one handler, or no member handlers for all";
+        faults.push(Fault::new("handlers", "an empty list", wanted));
+    }
     faults.extend(length_fault("handlers", named, MOST_HANDLERS, "handlers"));
     faults.extend(bounds_fault("max", body.max, 1, MOST_RUNS));
     faults.extend(bounds_fault("wait_ms", body.wait_ms, 0, MOST_WAIT_MS));
@@ -109,7 +121,11 @@ fn ask_of(caller: &Caller, queue: &str, body: &ClaimBody) -> Result<WorkerAsk, A
         return Err(ApiProblem::invalid(faults));
     };
     if !caller.serves(&queue) {
-        return Err(ApiProblem::forbidden(format!("the token is not for queue {queue}")));
+        let queues: Vec<&str> = caller.queues.iter().map(QueueName::as_str).collect();
+        return Err(ApiProblem::forbidden(format!(
+            "the token is for {}, wanted a token for queue {queue} (schedctl token new --role worker --queues {queue})",
+            queues.join(", ")
+        )));
     }
     let id = sha256(&format!("{}\n{queue}\n{worker}\n{}", caller.by, body.claim_id));
     Ok(WorkerAsk {

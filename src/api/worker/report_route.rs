@@ -45,13 +45,14 @@ struct RunBody {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ProgressBody {
-    percent: Option<u64>,
+    percent: Option<f64>,
     text: Option<String>,
 }
 
 impl ProgressBody {
     fn progress(&self) -> RunProgress {
-        let percent = self.percent.and_then(|percent| u8::try_from(percent).ok());
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
+        let percent = self.percent.map(|percent| percent.clamp(0.0, 100.0) as u8);
         RunProgress::new(percent, self.text.as_deref().unwrap_or_default())
     }
 }
@@ -112,20 +113,23 @@ fn reported(
     }
     let id = run.run_id.parse();
     let id = id.map_err(|error: schedd_schedule::names::IdError| {
-        faults.push(Fault { path: Some(at("run_id")), found: error.to_string(), wanted: None });
+        faults.push(Fault::of_message(Some(&at("run_id")), &error.to_string()));
     });
     let token = run.token.parse();
     let token = token.map_err(|error: schedd::engine::RunTokenError| {
-        faults.push(Fault { path: Some(at("token")), found: error.to_string(), wanted: None });
+        faults.push(Fault::of_message(Some(&at("token")), &error.to_string()));
     });
     let wait = |ms: Option<u64>| ms.map(Duration::from_millis);
     for (member, ms) in [("retry_in_ms", run.retry_in_ms), ("delay_ms", run.delay_ms)] {
         faults.extend(ms.and_then(|ms| bounds_fault(&at(member), ms, 0, MOST_DELAY_MS)));
     }
     if let Some(JsonObject(ProgressBody { percent, text })) = &run.progress {
-        let (path, length) = (at("progress"), text.as_ref().map_or(0, |text| text.chars().count()));
-        faults.extend(percent.and_then(|found| bounds_fault(&path, found, 0, 100)));
-        faults.extend(length_fault(&path, length, RunProgress::MOST_CHARS, "characters"));
+        let length = text.as_ref().map_or(0, |text| text.chars().count());
+        if let Some(found) = percent.filter(|percent| !(0.0..=100.0).contains(percent)) {
+            faults.push(Fault::new(&at("progress.percent"), found.to_string(), "0 to 100"));
+        }
+        let most = RunProgress::MOST_CHARS;
+        faults.extend(length_fault(&at("progress.text"), length, most, "characters"));
     }
     let output = run.output.clone().unwrap_or_default();
     let report = match kind {
@@ -191,7 +195,7 @@ pub(in crate::api) fn report_schema(kind: ReportKind) -> Value {
             "progress" => json!({
                 "type": ["object", "null"], "additionalProperties": false,
                 "properties": {
-                    "percent": {"type": ["integer", "null"], "minimum": 0, "maximum": 100},
+                    "percent": {"type": ["number", "null"], "minimum": 0, "maximum": 100},
                     "text": {"type": ["string", "null"], "maxLength": RunProgress::MOST_CHARS},
                 },
             }),

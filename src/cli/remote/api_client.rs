@@ -197,12 +197,16 @@ impl ApiClient {
         let problem: Value = serde_json::from_str(&text).unwrap_or_default();
         let detail =
             problem["detail"].as_str().map_or_else(|| format!("status {status}"), str::to_owned);
+        let is_no_route = detail.starts_with("no route has this path");
         // The reason comes first, because a line of `top` may be cut.
         let line = format!("{detail}; the API at {} refused the request", self.address);
         Err(match status {
             StatusCode::UNAUTHORIZED => CliFailure::Invalid(format!("{line}; see --token-file")),
-            StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => {
-                CliFailure::Invalid(detail)
+            StatusCode::BAD_REQUEST
+            | StatusCode::PAYLOAD_TOO_LARGE
+            | StatusCode::UNPROCESSABLE_ENTITY => CliFailure::Invalid(detail),
+            StatusCode::NOT_FOUND if problem["code"] == "not_found" && !is_no_route => {
+                CliFailure::NotFound(detail)
             }
             StatusCode::NOT_FOUND => CliFailure::Failed(format!(
                 "{line}; wanted a schedd of version {} or later",

@@ -7,6 +7,7 @@ use super::add_places::{AddPlaces, PlacedAnswer};
 use crate::engine::planning::planting::{PlantingError, Request};
 use schedd_core::config::NamedJob;
 use schedd_core::domain::queue::group_rules::GroupSettings;
+use schedd_core::domain::queue::queue_rules::unknown_queue;
 use schedd_schedule::names::{GroupName, JobName, QueueName};
 use schedd_schedule::time::zone::Zone;
 use schedd_store::{Store, StoreError};
@@ -54,13 +55,7 @@ impl AddPools {
     pub fn unknown_to(&self, job: &NamedJob) -> Option<String> {
         let queue = &job.spec.queue;
         if !self.queues.contains(queue) {
-            let default = QueueName::default_queue();
-            let others = self.queues.iter().filter(|name| **name != default).map(QueueName::as_str);
-            let names: Vec<&str> = [default.as_str()].into_iter().chain(others).collect();
-            let names = names.join(", ");
-            return Some(format!(
-                "queue {queue} is not known, wanted one of {names} (a jobs file declares queues by [queues.{queue}])"
-            ));
+            return Some(unknown_queue(queue, &self.queues));
         }
         if self.places.are_spread(queue) && job.spec.key.is_some() && job.spec.unique.is_some() {
             return Some(format!(

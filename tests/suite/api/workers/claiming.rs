@@ -1,5 +1,6 @@
 //! Questions of workers for runs: repeated, waiting, and by the rules of queues and jobs.
 
+use std::io::Write as _;
 use std::thread;
 use std::time::Duration;
 
@@ -41,6 +42,49 @@ fn a_question_with_the_same_id_gets_the_same_runs_at_every_node() {
     let second = claim(&scene, "c2", json!({}));
     assert_eq!(second.len(), 1);
     assert_ne!(second[0]["job"], first[0]["job"]);
+}
+
+/// Sends a question of the worker over a connection that nobody reads.
+fn ask_in_vain(probe: &HttpProbe, id: &str) -> std::net::TcpStream {
+    let body = question(id, json!({"wait_ms": 55_000}));
+    let length = body.len().to_string();
+    let headers = [("Content-Type", "application/json"), ("Content-Length", &*length)];
+    let head = probe.head("worker", "POST", "/v1/queues/mail/claim", &headers);
+    let mut stream = probe.connect();
+    stream.write_all(format!("{head}\r\n{body}").as_bytes()).unwrap();
+    stream
+}
+
+#[test]
+fn a_question_sent_again_while_its_first_connection_hangs_gets_the_runs() {
+    let scene = ApiScene::start(DEFINING, QUEUE);
+    let (_second, other) = second_node(&scene);
+    for (id, probe) in [("same", &scene.probe), ("other", &other)] {
+        let _hangs = ask_in_vain(&scene.probe, id);
+        until("the question waits", LONG, || workers_of(&scene).contains("mail").then_some(()));
+        thread::scope(|scope| {
+            let again = scope.spawn(|| claim_at(probe, id, json!({"wait_ms": 4_000})));
+            add(&scene, json!({"name": id}));
+            let runs = again.join().unwrap();
+            assert_eq!(runs.len(), 1, "{id}: {runs:?}");
+            report(&scene, "complete", &runs[0], json!({}));
+        });
+    }
+}
+
+#[test]
+fn an_answer_has_payloads_of_a_few_mebibytes_and_the_other_runs_stay_due() {
+    let scene = ApiScene::start(DEFINING, QUEUE);
+    for number in 0..30 {
+        add(&scene, json!({"name": format!("j{number}"), "payload": "x".repeat(250_000)}));
+    }
+    let (mut got, mut asked) = (0, 0);
+    while got < 30 {
+        asked += 1;
+        let runs = claim(&scene, &format!("c{asked}"), json!({"max": 500}));
+        assert!(runs.len() < 20, "{} runs", runs.len());
+        got += runs.len();
+    }
 }
 
 #[test]
@@ -160,6 +204,12 @@ fn explain_says_that_no_worker_asks_until_one_asks() {
     assert!(why().contains("no worker asks"));
     let runs = claim(&scene, "c2", json!({"handlers": ["resize"]}));
     assert_eq!(runs.len(), 1);
+    // A worker that is busy is present.
+    add(&scene, json!({"name": "b", "handler": "resize"}));
+    until("explain knows the worker", LONG, || {
+        let said = scene.get("viewer", "/v1/jobs/b/explain").text();
+        (!said.contains("no worker asks")).then_some(())
+    });
 }
 
 #[test]
@@ -171,8 +221,11 @@ fn a_token_of_a_worker_is_bound_to_its_queues() {
     scene.tokens.add(|_| bound).unwrap();
     scene.probe.add_token("bound", text.as_str());
     let body = question("c1", json!({"wait_ms": 0}));
-    scene.post("bound", "/v1/queues/mail/claim", &body).problem(403, "forbidden");
-    scene.post("bound", "/v1/queues/thumbs/claim", &body).of(200);
+    let problem = scene.post("bound", "/v1/queues/mail/claim", &body).problem(403, "forbidden");
+    assert!(problem["detail"].as_str().unwrap().contains("the token is for thumbs"), "{problem}");
+    // Nobody declared the queue, so no run of it can exist.
+    let unknown = scene.post("bound", "/v1/queues/thumbs/claim", &body).problem(404, "not_found");
+    assert!(unknown["detail"].as_str().unwrap().contains("queue thumbs is not known"), "{unknown}");
     add(&scene, json!({"name": "a"}));
     let run = claim(&scene, "c1", json!({}))[0].clone();
     let body = json!({"runs": [{"run_id": run["run_id"], "token": run["token"]}]}).to_string();

@@ -134,6 +134,20 @@ fn a_worker_hears_of_a_stop_and_gives_a_run_back() {
 }
 
 #[test]
+fn an_attempt_whose_worker_is_silent_ends_after_its_timeout_and_not_with_the_lease() {
+    let scene = ApiScene::start(DEFINING, QUEUE);
+    add(&scene, json!({"name": "a", "timeout": "1s", "retry": {"limit": 1, "delay": "1h"}}));
+    let run = claim(&scene, "c1", json!({"lease_ms": 3_600_000}))[0].clone();
+    let half = report(&scene, "heartbeat", &run, json!({"progress": {"percent": 33.3}}));
+    assert_ne!(half["result"], "lost");
+    let ended = until("the attempt has timed out", LONG, || {
+        Some(shown(&scene, &run)).filter(|shown| shown["state"] == "scheduled")
+    });
+    assert_eq!(ended["attempts"][0]["state"], "timed_out", "{ended}");
+    assert_eq!(report(&scene, "complete", &run, json!({}))["result"], "stale");
+}
+
+#[test]
 fn faulty_questions_and_reports_of_workers_are_refused_with_their_reason() {
     let scene = ApiScene::start(DEFINING, QUEUE);
     for (keys, words) in [
@@ -145,8 +159,14 @@ fn faulty_questions_and_reports_of_workers_are_refused_with_their_reason() {
         (json!({"worker": {"name": "A b"}}), "worker.name"),
         (json!({"worker": {"name": "w", "labels": ["handler:x"]}}), "worker.labels"),
         (json!({"handlers": ["A"]}), "handlers"),
-        (json!({"max": "many"}), "invalid type"),
-        (json!({"other": 1}), "unknown field `other`"),
+        (json!({"handlers": []}), "handlers: found an empty list"),
+        (json!({"max": "many"}), "max: found string \"many\", wanted a whole number"),
+        (json!({"max": -1}), "max: found integer -1, wanted a whole number"),
+        (json!({"claim_id": 5}), "claim_id: found integer 5, wanted a string"),
+        (json!({"worker": {}}), "worker.name: found nothing, wanted a value"),
+        (json!({"worker": {"name": 1}}), "worker.name: found integer 1, wanted a string"),
+        (json!({"worker": "w"}), "worker: found string \"w\", wanted an object"),
+        (json!({"other": 1}), "other: found an unknown member, wanted one of claim_id"),
     ] {
         let answer = scene.post("worker", "/v1/queues/mail/claim", &question("c", keys));
         let problem = answer.problem(422, "invalid");
@@ -162,6 +182,13 @@ fn faulty_questions_and_reports_of_workers_are_refused_with_their_reason() {
             "heartbeat",
             json!({"run_id": "a@1", "token": "1.x", "progress": {"percent": 101}}),
             "progress",
+        ),
+        ("complete", json!({"run_id": 5, "token": "1.x"}), "runs[0].run_id: found integer 5"),
+        ("complete", json!({"run_id": "a@1"}), "runs[0].token: found nothing"),
+        (
+            "heartbeat",
+            json!({"run_id": "a@1", "token": "1.x", "progress": {"percent": "x"}}),
+            "runs[0].progress.percent: found string \"x\"",
         ),
         ("fail", json!({"run_id": "a@1", "token": "1.x"}), "runs[0].error"),
         (

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::backlog::BacklogRules;
 use super::rate::Rate;
+use schedd_schedule::names::QueueName;
 
 /// The settings of a queue, from `[queues.X]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,4 +109,14 @@ pub enum QueueKey {
     Share,
     /// The bounds of a backlog, and the job that reports it.
     Backlog,
+}
+/// Returns the message for `queue`, which is not one of the queues in `declared`.
+pub fn unknown_queue(queue: &QueueName, declared: &BTreeSet<QueueName>) -> String {
+    let default = QueueName::default_queue();
+    let others = declared.iter().filter(|name| **name != default).map(QueueName::as_str);
+    let names: Vec<&str> = [default.as_str()].into_iter().chain(others).collect();
+    let names = names.join(", ");
+    format!(
+        "queue {queue} is not known, wanted one of {names} (a jobs file declares queues by [queues.{queue}])"
+    )
 }

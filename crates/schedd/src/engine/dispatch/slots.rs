@@ -240,6 +240,12 @@ impl Slots {
         }
     }
 
+    /// Returns true if this node knows that `queue` is declared.
+    pub(crate) fn knows_queue(&self, queue: &QueueName) -> bool {
+        let state = self.lock();
+        state.known.contains_key(queue) || state.own.contains_key(queue)
+    }
+
     /// Returns true if queues and lanes have been read from Redis. Nothing is claimed before,
     /// because a more urgent lane may not be known yet.
     pub(crate) fn has_learnt(&self) -> bool {

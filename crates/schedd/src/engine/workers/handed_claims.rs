@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::run_report::{Report, ReportedRun};
 use super::worker_ask::WorkerAsk;
@@ -72,6 +73,15 @@ impl HandedClaims {
             kept.clear();
         }
         kept.insert(handed.claim.run.clone(), handed);
+    }
+
+    /// Removes and returns the claims whose attempts took longer than their timeouts and `more`.
+    pub(super) fn take_overdue(&self, more: Duration) -> Vec<HandedClaim> {
+        let is_over = |_: &RunId, handed: &mut HandedClaim| {
+            let most = handed.definition.spec.timeout.saturating_add(more);
+            handed.now().since(handed.claim.claimed_at) > most
+        };
+        self.lock().extract_if(is_over).map(|(_, handed)| handed).collect()
     }
 
     /// Returns the claim that `report` proves to have. Forgets it if the report ends the attempt, so

@@ -87,9 +87,11 @@ impl WaitingAsks {
         *waiting = asks;
     }
 
+    /// Adds a question. A question with the same id that waits ends without runs, because its asker has
+    /// sent it again, and so no longer waits for the first answer.
     pub(super) fn add(&self, ask: WaitingAsk) -> Result<(), AskError> {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.retain(|waiting| !waiting.is_gone());
+        waiting.retain(|waiting| !waiting.is_gone() && waiting.ask.id != ask.ask.id);
         if waiting.len() >= MOST_WAITING {
             return Err(AskError::Full);
         }

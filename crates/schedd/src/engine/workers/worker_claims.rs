@@ -410,6 +410,14 @@ async fn claim(
     {
         return Err(error);
     }
+    // Runs beyond the room of an answer stay due, and a later question gets them.
+    let mut bytes = served.payload_bytes;
+    runs.retain(|due| {
+        let has_room = bytes < MOST_PAYLOAD_BYTES;
+        let job = claimer.definitions().get(due.run.job());
+        bytes += job.map_or(0, |job| job.record.definition.len());
+        has_room
+    });
     if claims.pauses_at_most_once() {
         let definitions = claimer.definitions();
         runs.retain(|due| !definitions.get(due.run.job()).is_some_and(|job| starts_once(&job)));

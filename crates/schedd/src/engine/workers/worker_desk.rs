@@ -13,6 +13,7 @@ use super::worker_reports::WorkerReports;
 use crate::engine::dispatch::definition::Definition;
 use crate::engine::node_context::{NodeContext, Phase};
 use schedd_core::domain::job::job_spec::Delivery;
+use schedd_core::domain::queue::queue_rules::unknown_queue;
 use schedd_core::domain::run::run_state::RunState;
 use schedd_core::host::boot_clock::BootInstant;
 use schedd_schedule::names::{JobName, QueueName, RunId};
@@ -91,8 +92,23 @@ impl WorkerDesk {
         Ok(answered.await.unwrap_or_else(|_| Ok(Vec::new()))?)
     }
 
+    /// Returns why no worker can ask for runs of `queue`: nobody declared it. Returns `None` for a
+    /// declared queue.
+    pub(super) async fn unknown_queue(
+        &self,
+        queue: &QueueName,
+    ) -> Result<Option<String>, StoreError> {
+        if self.claims.slots.knows_queue(queue) || *queue == QueueName::default_queue() {
+            return Ok(None);
+        }
+        // Another node may have declared the queue a moment ago.
+        let declared: BTreeSet<QueueName> =
+            self.node.store.read_queues().await?.into_keys().collect();
+        Ok((!declared.contains(queue)).then(|| unknown_queue(queue, &declared)))
+    }
+
     /// Returns the part that records the reports of workers.
-    pub(super) fn reports(&self) -> &WorkerReports {
+    pub(in crate::engine) fn reports(&self) -> &Arc<WorkerReports> {
         &self.reports
     }
 

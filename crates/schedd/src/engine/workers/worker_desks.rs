@@ -12,7 +12,7 @@ use futures_util::stream::FuturesUnordered;
 
 use super::run_report::{ReportedRun, WorkerReply};
 use super::waiting_asks::{AskError, AskTurn};
-use super::worker_ask::WorkerAsk;
+use super::worker_ask::{HandedRun, WorkerAsk};
 use super::worker_desk::{WorkerAnswer, WorkerDesk};
 use schedd_schedule::names::QueueName;
 use schedd_store::StoreError;
@@ -45,16 +45,7 @@ impl WorkerDesks {
         if self.home.is_draining() {
             return Ok(WorkerAnswer { runs: Vec::new(), is_draining: true });
         }
-        let earlier = join_all(desks.iter().map(|desk| desk.claimed_before(&ask))).await;
-        let mut runs = Vec::new();
-        for (desk, earlier) in desks.iter().zip(earlier) {
-            match earlier {
-                Ok(earlier) => runs.extend(earlier),
-                // The question waits for runs of other places, although the shard does not answer.
-                Err(_) if desk.is_of_shard() => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        let runs = Self::claimed_before(&desks, &ask).await?;
         if !runs.is_empty() {
             return Ok(WorkerAnswer { runs, is_draining: false });
         }
@@ -67,7 +58,36 @@ impl WorkerDesks {
                 return Ok(WorkerAnswer { runs, is_draining: self.home.is_draining() });
             }
         }
-        Ok(WorkerAnswer { runs: Vec::new(), is_draining: self.home.is_draining() })
+        // The same question may wait twice, here and at another node, because its first connection broke.
+        // Then the other one may have got the runs.
+        let is_repeatable = !ask.wait.is_zero();
+        let runs =
+            if is_repeatable { Self::claimed_before(&desks, &ask).await? } else { Vec::new() };
+        Ok(WorkerAnswer { runs, is_draining: self.home.is_draining() })
+    }
+
+    /// Returns the open runs that earlier questions with the same id got.
+    async fn claimed_before(
+        desks: &[WorkerDesk],
+        ask: &WorkerAsk,
+    ) -> Result<Vec<HandedRun>, StoreError> {
+        let earlier = join_all(desks.iter().map(|desk| desk.claimed_before(ask))).await;
+        let mut runs = Vec::new();
+        for (desk, earlier) in desks.iter().zip(earlier) {
+            match earlier {
+                Ok(earlier) => runs.extend(earlier),
+                // The question waits for runs of other places, although the shard does not answer.
+                Err(_) if desk.is_of_shard() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(runs)
+    }
+
+    /// Returns why no worker can ask for runs of `queue`: nobody declared it. Returns `None` for a
+    /// declared queue.
+    pub async fn unknown_queue(&self, queue: &QueueName) -> Result<Option<String>, StoreError> {
+        self.home.unknown_queue(queue).await
     }
 
     /// Records reports of a worker that may serve these queues, all if there are none. Returns the

@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::handed_claims::HandedClaim;
-use super::run_report::{Report, ReportedRun, WorkerReply};
+use super::run_report::{Report, ReportedRun, RunToken, WorkerReply};
 use super::worker_claims::WorkerClaims;
 use crate::attempts::OutputBuffer;
 use crate::engine::dispatch::definition::Definition;
@@ -35,9 +35,11 @@ use schedd_store::{Claim, FinishReply, LeaseWord, RunRecord, StoreError, Verdict
 
 /// The time after its timeout that a worker has to report the end of an attempt.
 const AFTER_TIMEOUT: Duration = Duration::from_secs(10);
+/// The interval between two looks for attempts that took longer.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The part of a node that records what workers report.
-pub(in crate::engine) struct WorkerReports {
+pub(crate) struct WorkerReports {
     pub(in crate::engine) node: Arc<NodeContext>,
     pub(in crate::engine) claims: Arc<WorkerClaims>,
     pub(in crate::engine) ends: Arc<EndRecorder>,
@@ -69,6 +71,35 @@ impl OpenRun {
     /// Returns the time since the claim.
     fn age(&self) -> Duration {
         self.now.since(self.claim.claimed_at)
+    }
+}
+
+/// Ends attempts whose workers did not report in time that their timeouts were over. Never returns.
+pub(crate) async fn end_overdue(reports: Arc<WorkerReports>) {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        for handed in reports.claims.handed.take_overdue(AFTER_TIMEOUT) {
+            let (run, shard) = (handed.claim.run.clone(), reports.node.store.shard_number());
+            let token = RunToken::new(shard, handed.claim.fence, &handed.ask.id);
+            let report = ReportedRun { run, token, report: not_ended() };
+            if let Err(error) = reports.record(vec![report], &[]).await {
+                reports
+                    .node
+                    .outage_log
+                    .failed(&error, "runs of workers do not end at their timeouts");
+                reports.claims.handed.add(handed);
+            }
+        }
+    }
+}
+
+/// Returns the report about an attempt whose worker did not end it at its timeout.
+fn not_ended() -> Report {
+    Report::Fail {
+        error: "the worker did not end the attempt at its timeout".to_owned(),
+        output: String::new(),
+        retry: None,
+        retry_in: None,
     }
 }
 
@@ -212,13 +243,7 @@ impl WorkerReports {
         for (at, report, open) in alive {
             let timeout = open.definition.spec.timeout;
             if open.age() > timeout.saturating_add(AFTER_TIMEOUT) {
-                let late = Report::Fail {
-                    error: "the worker did not end the attempt at its timeout".to_owned(),
-                    output: String::new(),
-                    retry: None,
-                    retry_in: None,
-                };
-                self.end(&open, &late).await?;
+                self.end(&open, &not_ended()).await?;
                 replies.push((at, report, WorkerReply::Lost));
                 continue;
             }
