@@ -27,7 +27,15 @@ const MAY_IMPORT: [(&str, &[&str]); 20] = [
     ),
     (
         "crates/schedd/src/worker",
-        &["attempts", "client", "engine", "schedd_core", "schedd_schedule"],
+        &[
+            "attempts",
+            "client",
+            "engine",
+            "program_host",
+            "schedd_core",
+            "schedd_schedule",
+            "schedd_store",
+        ],
     ),
     ("crates/schedd/src/testing", &["client", "worker", "schedd_schedule", "schedd_store"]),
     ("src/secrets", &["schedd_core", "schedd_schedule"]),

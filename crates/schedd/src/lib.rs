@@ -64,4 +64,6 @@ pub mod testing;
 mod worker;
 
 pub use client::{Add, Added, AddedJob, Client, ClientError, RunEnd, RunOutcome};
+#[doc(hidden)]
+pub use worker::WorkerNode;
 pub use worker::{Again, Failure, Result, Run, RunOutput, RunningWorker, Stop, Worker};

@@ -2,7 +2,7 @@
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,13 +13,16 @@ use signal_hook_tokio::Signals;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::task::TaskTracker;
 
+use super::redis_worker::RedisWorker;
 use super::worker_client::{WorkerClient, WorkerRun};
-use super::worker_process::{WorkControl, WorkEnd, WorkProgram, WorkStop};
+use super::worker_process::{RELEASE_WAIT, WorkControl, WorkEnd, WorkProgram, WorkStop};
 use crate::cli::access::api_address;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::remote::api_client::ApiClient;
 use crate::cli::render::Console;
+use schedd::engine::WorkerServing;
+use schedd_core::domain::queue::lane_serving::HandlerChoice;
 use schedd_core::domain::run::excerpt::OutputBounds;
 use schedd_core::host::boot_clock::BootInstant;
 use schedd_keeper::{Keeper, KeeperSettings, this_program};
@@ -32,8 +35,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// The number of times that the end of a run is reported while the API gives no answer.
 const REPORTS: u32 = 10;
-/// The wait before a run is due again that this host could not begin.
-const NOT_STARTED_WAIT_MS: u64 = 1_000;
 
 const WORK_EXAMPLES: &str = "\
 Examples:
@@ -48,7 +49,8 @@ standard output is kept with the run. A run that is cancelled gets SIGTERM, and 
 No process outlives the lease of its run, even if this worker is killed.
 
 SIGTERM or Ctrl-C ends the worker when its processes have ended; a second signal stops them and
-gives their runs back. Without --api the worker asks the API that [api] of the jobs file names.";
+gives their runs back. The worker asks the API of --api, of SCHEDD_API_URL, or of [api] in the jobs
+file. With --redis, or without an API, it takes runs from Redis itself, and needs no token.";
 
 /// Makes a program a worker: takes runs of a handler, and starts a process for each.
 #[derive(Debug, clap::Args)]
@@ -75,6 +77,21 @@ pub(crate) struct WorkArgs {
     /// Program and its arguments
     #[arg(last = true, required = true, num_args = 1.., value_name = "COMMAND")]
     command: Vec<String>,
+}
+
+impl WorkArgs {
+    /// Returns the queue, slots, labels and handlers for a worker that takes runs from Redis.
+    fn serving(&self) -> WorkerServing {
+        let handlers = match self.handlers.as_slice() {
+            [] => HandlerChoice::Any,
+            handlers => HandlerChoice::Only(handlers.iter().cloned().collect()),
+        };
+        WorkerServing {
+            slots: BTreeMap::from([(self.queue.clone(), u32::from(self.slots))]),
+            labels: self.labels.iter().cloned().collect(),
+            handlers,
+        }
+    }
 }
 
 /// A worker at work.
@@ -124,11 +141,19 @@ pub(crate) async fn work(
             args.lease
         )));
     }
-    let address = api_address(global).ok_or_else(|| {
-        CliFailure::Invalid(
-            "no address of an API is known; wanted --api, SCHEDD_API_URL, or listen in [api] of the jobs file".to_owned(),
-        )
-    })?;
+    let mut signals = Signals::new([SIGINT, SIGTERM])
+        .map_err(|error| CliFailure::Failed(format!("cannot listen for signals: {error}")))?;
+    let names_redis = global.redis.is_some() && global.api.is_none();
+    let Some(address) = api_address(global).filter(|_| !names_redis) else {
+        let worker = RedisWorker {
+            queue: args.queue.clone(),
+            serving: args.serving(),
+            name: args.name.clone(),
+            lease,
+            program: program("worker", args, lease).await?,
+        };
+        return worker.work(global, &mut signals, console).await.map(|()| 0);
+    };
     let host = || NodeName::from_host_name(&rustix::system::uname().nodename().to_string_lossy());
     let name = args.name.clone().unwrap_or_else(host).to_string();
     let (warnings, mut printed) = mpsc::unbounded_channel();
@@ -140,8 +165,6 @@ pub(crate) async fn work(
         handlers: args.handlers.iter().map(ToString::to_string).collect(),
         lease,
     };
-    let mut signals = Signals::new([SIGINT, SIGTERM])
-        .map_err(|error| CliFailure::Failed(format!("cannot listen for signals: {error}")))?;
     let worker = Arc::new(Worker {
         client,
         program: program(&name, args, lease).await?,
@@ -153,7 +176,9 @@ pub(crate) async fn work(
     // A worker that the API refuses ends at once. A worker that cannot reach the API waits.
     let mut question = Question::fresh();
     let first = worker.ask(&mut question, false).await.map(drop);
-    if let Err(error @ (CliFailure::Invalid(_) | CliFailure::Failed(_))) = first {
+    if let Err(error @ (CliFailure::Invalid(_) | CliFailure::NotFound(_) | CliFailure::Failed(_))) =
+        first
+    {
         return Err(error);
     }
     console.note(&format!("worker {name} asks {address} for runs of queue {}", args.queue));
@@ -318,7 +343,7 @@ impl Worker {
         let worker = self.clone();
         self.tasks.spawn(async move {
             let control = WorkControl { deadline: of_deadline, stop: of_stop };
-            let end = worker.program.work_on(&run, control).await;
+            let end = worker.program.work_on(&run, control, None).await;
             worker.report(&run, &end).await;
             worker.forget(&run);
             drop(slot);
@@ -342,21 +367,22 @@ impl Worker {
                 self.warn(format!("run {} was lost, and its work stopped", run.run_id));
                 return;
             }
-            WorkEnd::GivenBack => "release",
-            WorkEnd::NotStarted => {
-                item["delay_ms"] = NOT_STARTED_WAIT_MS.into();
+            WorkEnd::Stopped => "release",
+            WorkEnd::GivenBack | WorkEnd::NotStarted => {
+                item["delay_ms"] = u64::try_from(RELEASE_WAIT.as_millis()).unwrap_or(0).into();
                 "release"
             }
             WorkEnd::Done { output } => {
                 item["output"] = output.as_str().into();
                 "complete"
             }
-            WorkEnd::Failed { error, output } => {
+            WorkEnd::Failed { error, output, .. } => {
                 item["error"] = error.as_str().into();
                 item["output"] = output.as_str().into();
                 "fail"
             }
         };
+        let mut last = String::new();
         for failures in 1..=REPORTS {
             match self.client.report(verb, vec![item.clone()]).await {
                 Ok(answers) => {
@@ -370,10 +396,13 @@ impl Worker {
                 Err(CliFailure::Invalid(why)) => {
                     return self.warn(format!("the end of run {} was refused: {why}", run.run_id));
                 }
-                Err(_) => tokio::time::sleep(pause(failures)).await,
+                Err(error) => {
+                    last = error.lines().join("; ");
+                    tokio::time::sleep(pause(failures)).await;
+                }
             }
         }
-        self.warn(format!("the end of run {} could not be reported", run.run_id));
+        self.warn(format!("the end of run {} could not be reported: {last}", run.run_id));
     }
 
     /// Renews the leases of all open runs at each third of a lease, and stops the runs that were

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::worker_client::WorkerRun;
+use schedd::attempts::OutputBuffer;
 use schedd_core::domain::job::process_limits::Limits;
 use schedd_core::domain::run::end_words::signal_in_words;
 use schedd_core::domain::run::excerpt::{ExcerptStream, OutputSink};
@@ -22,6 +23,10 @@ use schedd_keeper::{Child, Keeper, LaunchOrder, ProcessEnd, RunReport, Variables
 const KILL_GRACE: Duration = Duration::from_secs(5);
 /// The most bytes of a stream that are kept: its end.
 const MOST_BYTES: usize = 128 * 1024;
+/// The most bytes of a stream in the JSON text of a report, which has escapes.
+const MOST_JSON_BYTES: usize = 256 * 1024;
+/// The wait before a run that its program gave back is due again.
+pub(super) const RELEASE_WAIT: Duration = Duration::from_secs(1);
 /// The exit code by which a program gives a run back (`EX_TEMPFAIL` of sysexits.h).
 const GIVES_BACK: i32 = 75;
 
@@ -30,10 +35,12 @@ const GIVES_BACK: i32 = 75;
 pub(super) enum WorkEnd {
     /// The work is done.
     Done { output: String },
-    /// The work failed.
-    Failed { error: String, output: String },
-    /// The program gave the run back, or was stopped together with the worker.
+    /// The work failed, or took longer than its timeout.
+    Failed { error: String, output: String, has_timed_out: bool },
+    /// The program gave the run back.
     GivenBack,
+    /// The program was stopped together with the worker.
+    Stopped,
     /// This host cannot start a program now, so that the run is given back.
     NotStarted,
     /// The worker no longer has the run, so that nothing is reported.
@@ -80,18 +87,24 @@ impl WorkProgram {
         Ok(Self { keeper, words, directory, variables, umask: umask(), lease })
     }
 
-    /// Does the work of `run` by a process. The process gets SIGTERM at a stop and at its timeout.
-    pub(super) async fn work_on(&self, run: &WorkerRun, mut control: WorkControl) -> WorkEnd {
+    /// Does the work of `run` by a process. The process gets SIGTERM at a stop and at its timeout. Its
+    /// whole output also goes to `copy`.
+    pub(super) async fn work_on(
+        &self,
+        run: &WorkerRun,
+        mut control: WorkControl,
+        copy: Option<OutputBuffer>,
+    ) -> WorkEnd {
         match *control.stop.borrow_and_update() {
             Some(WorkStop::Lost) => return WorkEnd::Lost,
-            Some(WorkStop::Shutdown) => return WorkEnd::GivenBack,
+            Some(WorkStop::Shutdown) => return WorkEnd::Stopped,
             Some(WorkStop::Cancelled) => {
                 let error = "cancelled before it began".to_owned();
-                return WorkEnd::Failed { error, output: String::new() };
+                return WorkEnd::Failed { error, output: String::new(), has_timed_out: false };
             }
             None => {}
         }
-        let kept = Arc::new(KeptOutput::default());
+        let kept = Arc::new(KeptOutput { copy, ..KeptOutput::default() });
         let launch = self.launch(run, *control.deadline.borrow_and_update());
         let mut child = self.keeper.spawn(launch, kept.clone()).await;
         let report = Self::attend(&mut child, &mut control).await;
@@ -103,9 +116,14 @@ impl WorkProgram {
             _ if why == Some(WorkStop::Lost) => WorkEnd::Lost,
             (ProcessEnd::Short | ProcessEnd::Refused, _) => WorkEnd::NotStarted,
             (ProcessEnd::ByItself | ProcessEnd::Stopped, Some(0)) => WorkEnd::Done { output },
-            (ProcessEnd::ByItself | ProcessEnd::Stopped, Some(GIVES_BACK)) => WorkEnd::GivenBack,
-            (ProcessEnd::Stopped, _) if why == Some(WorkStop::Shutdown) => WorkEnd::GivenBack,
-            _ => WorkEnd::Failed { error: reason(&report, &errors), output: output + &errors },
+            (ProcessEnd::ByItself, Some(GIVES_BACK)) => WorkEnd::GivenBack,
+            (ProcessEnd::Stopped, Some(GIVES_BACK)) => WorkEnd::Stopped,
+            (ProcessEnd::Stopped, _) if why == Some(WorkStop::Shutdown) => WorkEnd::Stopped,
+            _ => WorkEnd::Failed {
+                error: reason(&report, &errors),
+                output: output + &errors,
+                has_timed_out: report.end == ProcessEnd::TimedOut,
+            },
         }
     }
 
@@ -115,7 +133,11 @@ impl WorkProgram {
         loop {
             tokio::select! {
                 report = child.ended() => return report,
-                Ok(()) = deadline.changed() => child.extend(*deadline.borrow_and_update()),
+                Ok(()) = deadline.changed() => {
+                    let until = *deadline.borrow_and_update();
+                    // A renewal only moves the end of the lease later.
+                    if until > BootInstant::now() { child.extend(until) } else { child.abandon().await }
+                }
                 Ok(()) = stop.changed() => {
                     let why = *stop.borrow_and_update();
                     match why {
@@ -173,6 +195,7 @@ fn umask() -> Option<u16> {
 /// The ends of both streams of a process.
 #[derive(Default)]
 struct KeptOutput {
+    copy: Option<OutputBuffer>,
     stdout: Mutex<Vec<u8>>,
     stderr: Mutex<Vec<u8>>,
 }
@@ -185,16 +208,28 @@ impl KeptOutput {
         }
     }
 
-    /// Returns the last [`MOST_BYTES`] of a stream as text.
+    /// Returns the last [`MOST_BYTES`] of a stream as text, or less if their JSON text is too long.
     fn text(&self, stream: ExcerptStream) -> String {
         let bytes = self.of(stream).lock().unwrap_or_else(PoisonError::into_inner);
         let from = bytes.len().saturating_sub(MOST_BYTES);
-        String::from_utf8_lossy(bytes.get(from..).unwrap_or_default()).into_owned()
+        let text = String::from_utf8_lossy(bytes.get(from..).unwrap_or_default());
+        let mut room = MOST_JSON_BYTES;
+        let fits = |(_, c): &(usize, char)| {
+            // A control character becomes an escape of six bytes.
+            let needed = if c.is_control() { 6 } else { c.len_utf8() + 1 };
+            room = room.saturating_sub(needed);
+            room > 0
+        };
+        let first = text.char_indices().rev().take_while(fits).last();
+        first.map_or_else(String::new, |(at, _)| text[at..].to_owned())
     }
 }
 
 impl OutputSink for KeptOutput {
     fn append(&self, stream: ExcerptStream, bytes: &[u8]) {
+        if let Some(copy) = &self.copy {
+            copy.append(stream, bytes);
+        }
         let mut kept = self.of(stream).lock().unwrap_or_else(PoisonError::into_inner);
         kept.extend_from_slice(bytes);
         if kept.len() > 2 * MOST_BYTES {
@@ -203,8 +238,12 @@ impl OutputSink for KeptOutput {
         }
     }
 
-    /// Does nothing, because only the end of the output is kept.
-    fn add_dropped(&self, _count: u64) {}
+    /// Counts the bytes in the copy alone, because only the end of the output is kept here.
+    fn add_dropped(&self, count: u64) {
+        if let Some(copy) = &self.copy {
+            copy.add_dropped(count);
+        }
+    }
 }
 
 /// Returns the reason of a failure: how the process ended, and its last line of errors.

@@ -9,7 +9,7 @@ use schedd_core::domain::queue::lane::{Lane, Priority};
 use schedd_core::domain::queue::lane_serving::{HandlerChoice, Serving};
 use schedd_core::domain::run::excerpt::OutputBounds;
 use schedd_core::host::boot_clock::BootInstant;
-use schedd_schedule::names::{HandlerName, Label, NodeName, QueueName};
+use schedd_schedule::names::{Label, NodeName, QueueName};
 use schedd_schedule::time::unix_millis::UnixMillis;
 
 /// The settings of a node that do not change until the node stops.
@@ -80,8 +80,10 @@ impl ServingChoice {
 pub struct WorkerServing {
     /// The most runs of each queue at once.
     pub slots: BTreeMap<QueueName, u32>,
+    /// The labels of the program, for jobs that require them.
+    pub labels: BTreeSet<Label>,
     /// The handlers of the program.
-    pub handlers: BTreeSet<HandlerName>,
+    pub handlers: HandlerChoice,
 }
 
 impl WorkerServing {
@@ -89,8 +91,8 @@ impl WorkerServing {
     pub fn serving(&self) -> Serving {
         Serving {
             queues: Some(self.slots.keys().cloned().collect()),
-            labels: BTreeSet::new(),
-            handlers: Some(HandlerChoice::Only(self.handlers.clone())),
+            labels: self.labels.clone(),
+            handlers: Some(self.handlers.clone()),
         }
     }
 
@@ -102,9 +104,10 @@ impl WorkerServing {
     /// Returns the lanes of the worker's handlers without a priority or labels. They are polled
     /// before Redis lists them, so that the first run of a handler starts at once.
     pub(crate) fn first_lanes(&self) -> BTreeSet<Lane> {
+        let HandlerChoice::Only(handlers) = &self.handlers else { return BTreeSet::new() };
         let of_queue = |queue: &QueueName| {
             let lane = Lane::new(queue.clone(), Priority::default(), BTreeSet::new());
-            self.handlers.iter().map(move |name| lane.clone().for_handler(Some(name.clone())))
+            handlers.iter().map(move |name| lane.clone().for_handler(Some(name.clone())))
         };
         self.slots.keys().flat_map(of_queue).collect()
     }

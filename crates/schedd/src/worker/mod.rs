@@ -10,8 +10,10 @@ mod handlers;
 mod run_handle;
 mod run_output;
 mod worker_builder;
+mod worker_node;
 
 pub use handler_failure::{Again, Failure, Result, Stop};
 pub use run_handle::Run;
 pub use run_output::RunOutput;
 pub use worker_builder::{RunningWorker, Worker};
+pub use worker_node::WorkerNode;

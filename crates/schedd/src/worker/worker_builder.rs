@@ -7,27 +7,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use schedd_core::config::DaemonConfig;
-use schedd_core::domain::run::excerpt::OutputBounds;
-use schedd_schedule::names::{HandlerName, NodeName, QueueName};
+use schedd_core::domain::queue::lane_serving::HandlerChoice;
+use schedd_schedule::names::{HandlerName, QueueName};
 use serde::de::DeserializeOwned;
 
 use super::handler_executor::HandlerExecutor;
 use super::handler_failure::Failure;
 use super::handlers::Handlers;
 use super::run_handle::Run;
+use super::worker_node::WorkerNode;
 use crate::client::{Client, ClientError, parsed};
-use crate::engine::{
-    self, EngineSettings, Journal, Naming, NodeEngines, PresenceError, ServingChoice, WorkerServing,
-};
-use crate::program_host;
+use crate::engine::{NodeEngines, PresenceError, WorkerServing};
 
 /// The number of runs of the queue `default` at once, if a worker names no queue.
 const SLOTS: u32 = 10;
 /// The longest time that a handler has to return after it was told to stop. A stop of the engine
 /// waits longer than this.
 const CANCEL_GRACE: Duration = Duration::from_secs(10);
-/// The most letters of a host's name in the name of a worker.
-const HOST_LETTERS: usize = 40;
 
 /// A worker: executes runs by the handlers of this program.
 ///
@@ -332,59 +328,27 @@ impl<S: Send + Sync + 'static> Worker<S> {
         for queue in slots.keys() {
             self.client.declare_queue(queue.as_str()).await?;
         }
-        let handlers: BTreeSet<HandlerName> = self.handlers.names().cloned().collect();
-        let worker = WorkerServing { slots, handlers };
-        let host = program_host::facts();
-        let (wanted, naming) = (wanted_name(self.name.as_deref(), &host.host)?, Naming::Asked);
-        let incarnation = format!("{:016x}", fastrand::u64(..));
-        let store = self.client.store().clone();
-        let serving = WorkerServing::of_node();
-        let announced = engine::announce(&store, &wanted, naming, &incarnation, &host, &serving);
-        let (node, started_at) = announced.await.map_err(|error| match error {
-            PresenceError::Store(error) => error.into(),
-            error @ PresenceError::Taken { .. } => ClientError::Conflict(error.to_string()),
-        })?;
-        let settings = EngineSettings {
-            node: node.clone(),
-            incarnation,
-            started_at,
-            host,
-            ended_mark: None,
-            tick: DaemonConfig::default().tick,
+        let handlers = HandlerChoice::Only(self.handlers.names().cloned().collect());
+        let node = WorkerNode {
+            store: self.client.store().clone(),
+            zone: self.client.zone().clone(),
+            serving: WorkerServing { slots, labels: BTreeSet::new(), handlers },
+            name: self.name.as_deref().map(parsed).transpose()?,
             lease: self.lease,
-            shutdown_grace: self.grace,
-            output: OutputBounds::default(),
-            serving: ServingChoice::default(),
-            worker: Some(worker),
-            no_cgroups: None,
+            grace: self.grace,
         };
-        let zone = self.client.zone().clone();
         let executor = HandlerExecutor {
             handlers: self.handlers,
             state: self.state,
             client: self.client,
             cancel_grace: self.cancel_grace,
         };
-        let name = node.to_string();
-        let node = NodeEngines::start(
-            store,
-            Arc::new(executor),
-            Box::new(|_| Journal::in_memory()),
-            settings,
-            zone,
-            None,
-        );
-        Ok(RunningWorker { node, name })
+        let (node, name) = node.start(Arc::new(executor)).await.map_err(|error| match error {
+            PresenceError::Store(error) => error.into(),
+            error @ PresenceError::Taken { .. } => ClientError::Conflict(error.to_string()),
+        })?;
+        Ok(RunningWorker { node, name: name.to_string() })
     }
-}
-
-/// Returns the name that the worker takes: the given name, or the host's with a random word.
-fn wanted_name(given: Option<&str>, host: &str) -> Result<NodeName, ClientError> {
-    if let Some(name) = given {
-        return parsed(name);
-    }
-    let host: String = host.chars().take(HOST_LETTERS).collect();
-    Ok(NodeName::from_host_name(&format!("{host}-{:08x}", fastrand::u32(..))))
 }
 
 /// A worker that takes runs. It goes on if this value is dropped, until the runtime ends.

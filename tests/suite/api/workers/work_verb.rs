@@ -26,9 +26,17 @@ impl Drop for Work {
 }
 
 impl Work {
-    /// Starts a worker whose program is this shell script.
+    /// Starts a worker whose program is this shell script. It asks the API.
     fn start(scene: &ApiScene, flags: &[&str], script: &str) -> Self {
-        let ctl = scene.ctl("worker");
+        Self::start_with(scene.ctl("worker"), flags, script)
+    }
+
+    /// Starts a worker whose program is this shell script. It takes runs from Redis.
+    fn start_over_redis(scene: &ApiScene, flags: &[&str], script: &str) -> Self {
+        Self::start_with(Schedctl::on(&scene.redis), flags, script)
+    }
+
+    fn start_with(ctl: Schedctl, flags: &[&str], script: &str) -> Self {
         let program = ctl.home().join("program");
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
@@ -76,6 +84,74 @@ fn a_program_gets_the_payload_and_its_exit_code_ends_the_run() {
     let output = scene.get("viewer", "/v1/runs/bad@last/logs").text();
     assert!(output.contains("{\"to\":\"ann\"}"), "{output}");
     work.term();
+}
+
+#[test]
+fn a_worker_over_redis_runs_its_program_as_one_over_the_api_does() {
+    let scene = ApiScene::start(DEFINING, QUEUE);
+    let script = "read -r payload; echo \"$SCHEDD_JOB $SCHEDD_HANDLER $payload\"
+        trap 'echo stopped > stopped; exit 1' TERM
+        case $SCHEDD_JOB in
+        bad) echo 'no such user' >&2; exit 3 ;;
+        back) test -e back || { touch back; exit 75; } ;;
+        long) echo began > began; sleep 300 & wait ;;
+        late) sleep 300 ;;
+        esac";
+    let work = Work::start_over_redis(&scene, &["--handlers", "send", "--slots", "3"], script);
+    for job in ["good", "bad", "back", "long"] {
+        add(&scene, json!({"name": job}));
+    }
+    add(&scene, json!({"name": "late", "timeout": "1s"}));
+    let run = ended(&scene, "good", "succeeded");
+    assert_eq!(run["node"], "w7");
+    let output = scene.get("viewer", "/v1/runs/good@last/logs").text();
+    assert_eq!(output, "good send {\"to\":\"ann\"}\n");
+    assert_eq!(ended(&scene, "bad", "failed")["error"], "exit code 3: no such user");
+    assert_eq!(ended(&scene, "back", "succeeded")["attempt"], 1);
+    ended(&scene, "late", "timed_out");
+    until("long has begun", LONG, || work.written("began"));
+    scene.post("operator", "/v1/runs/long@last/cancel", "").of(200);
+    until("long got the signal", LONG, || work.written("stopped"));
+    ended(&scene, "long", "cancelled");
+    add(&scene, json!({"name": "other", "handler": "resize"}));
+    let explained = scene.get("viewer", "/v1/jobs/other/explain").text();
+    assert!(explained.contains("no worker asks for runs of handler resize"), "{explained}");
+}
+
+#[test]
+fn a_worker_over_redis_gives_its_runs_back_at_the_second_signal_and_dies_with_its_processes() {
+    let scene = ApiScene::start(DEFINING, QUEUE);
+    let script = "echo began > began-$SCHEDD_JOB; echo $$ > pid-$SCHEDD_JOB; sleep 300 & wait";
+    let mut work = Work::start_over_redis(&scene, &["--lease", "3s"], script);
+    add(&scene, json!({"name": "a"}));
+    until("a has begun", LONG, || work.written("began-a"));
+    let pid = work.written("pid-a").unwrap();
+    work.term();
+    until("the worker takes nothing more", LONG, || {
+        let nodes = scene.get("viewer", "/v1/nodes").of(200).to_string();
+        nodes.contains("draining").then_some(())
+    });
+    work.term();
+    assert!(work.child.wait().unwrap().success());
+    gone(&pid);
+    assert_eq!(ended(&scene, "a", "scheduled")["attempt"], 0);
+    let mut work = Work::start_over_redis(&scene, &["--lease", "3s"], script);
+    let pid = until("another worker has it", LONG, || work.written("pid-a"));
+    work.child.kill().unwrap();
+    work.child.wait().unwrap();
+    gone(&pid);
+    let third = Work::start_over_redis(&scene, &["--lease", "3s"], "exit 0");
+    ended(&scene, "a", "succeeded");
+    third.term();
+}
+
+#[test]
+fn output_that_json_makes_long_is_cut_so_that_the_end_can_be_reported() {
+    let scene = ApiScene::start(DEFINING, QUEUE);
+    let script = "head -c 300000 /dev/zero; head -c 300000 /dev/zero >&2; echo bad >&2; exit 1";
+    let _work = Work::start(&scene, &[], script);
+    add(&scene, json!({"name": "a"}));
+    assert_eq!(ended(&scene, "a", "failed")["attempt"], 1);
 }
 
 #[test]
@@ -156,7 +232,11 @@ fn a_worker_that_the_api_refuses_ends_with_the_reason() {
     let scene = ApiScene::start(DEFINING, QUEUE);
     let work = ["work", "--queue", "mail", "--", "true"];
     scene.ctl("viewer").run(&work).refused(1, &["role viewer", "worker"]);
-    Schedctl::alone().run(&work).refused(2, &["--api", "SCHEDD_API_URL"]);
+    Schedctl::alone().run(&work).refused(69, &["no Redis"]);
+    let unknown = ["work", "--queue", "mial", "--", "true"];
+    for ctl in [scene.ctl("worker"), Schedctl::on(&scene.redis)] {
+        ctl.run(&unknown).refused(3, &["queue mial is not known", "mail"]);
+    }
     scene
         .ctl("worker")
         .run(&["work", "--queue", "mail", "--lease", "1s", "--", "true"])
