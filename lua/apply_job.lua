@@ -10,11 +10,12 @@
 -- read.
 -- A debouncing definition replaces the definition of an owner that has not begun, at any revision.
 -- It also moves the owner's planned run, even if that run is due.
--- Runs that wait at the gates named in `gates` are checked again.
+-- Runs that wait at the gates named in `gates` are checked again. A run that is due in the former lane,
+-- such as a retry, moves to the new lane.
 -- Keys: job, jobs, job_due (of the new definition's lane), old_due (the due set of the lane that
 --   the caller read), run (of the run to plan), finished, history, job_history, source (the list of
 --   the job's source, for a file job), nudge, passed_run (the first run of the skipped range),
---   counters, audit_log, open, lanes, not_while, not_while_recent, unique:any (the unique key of
+--   counters, audit_log, open, manual, catch_up, lanes, not_while, not_while_recent, unique:any (the unique key of
 --   the definition; the job if the definition names none), uniques:any, holder:any (the job that
 --   owns the unique key, as the caller read it, else the job), old_unique:any (the unique key that
 --   the job had, as the caller read it, else the job), notices, job_gates, schedule_versions,
@@ -182,6 +183,21 @@ local function judge_anew()
   end
 end
 
+-- Moves the runs that have begun or were asked for to the job's new lane, with their ready times. The
+-- former lane may have no node or worker.
+local function move_to_lane()
+  for _, runs in ipairs({k.open, k.manual, k.catch_up, k.backfill}) do
+    for _, id in ipairs(redis.call('ZRANGE', runs, 0, 999)) do
+      local ready = redis.call('ZSCORE', k.old_due, id)
+      if ready then
+        redis.call('ZADD', k.job_due, ready, id)
+        redis.call('ZREM', k.old_due, id)
+        nudge_if_head(k.nudge, k.job_due, id)
+      end
+    end
+  end
+end
+
 -- The new schedule covers all occurrences after `since`, and also a planned run that was computed
 -- from an earlier reading of the clock.
 local since = planted ~= '' and once ~= '1' and math.min(now, tonumber(planted_due) - 1) or now
@@ -281,6 +297,7 @@ elseif old_ready and k.job_due ~= k.old_due then
   redis.call('ZADD', k.job_due, old_ready, old)
   redis.call('ZREM', k.old_due, old)
 end
+if k.job_due ~= k.old_due then move_to_lane() end
 judge_anew()
 wake_groups(k, gate_names(gates), now)
 return {'updated'}

@@ -135,7 +135,8 @@ local function would_overtake(gate, k)
   return is_before(first_of_all(gate)) or is_before(first_in_lane(gate, lane))
 end
 
--- The change that this call makes to the number of waiting runs.
+-- By how much this call lowers the number of waiting runs, at its end. Runs that begin to wait count at
+-- once, because a later step of the call may end their wait, and the counter does not go below 0.
 local waiting = 0
 
 -- Passes the gates of a run in order. Returns the gate where the run has to wait, or nil, and all
@@ -167,7 +168,7 @@ local function pass_gates(k, names, places)
     end
     forget_known_lane(k.gates.timers, gate, k.id, known[1], now)
     if not may then
-      if wait_at(k, gate, k.id, k.due_ms, lane, passed, opens, limits, now) then waiting = waiting + 1 end
+      if wait_at(k, gate, k.id, k.due_ms, lane, passed, opens, limits, now) then add_to_counter(k.counters, 'waiting', 1) end
       if since then drop_place(gate, k.id) end
       local beyond = {}
       for later = at + 1, #names do beyond[#beyond + 1] = names[later] end

@@ -175,7 +175,7 @@ impl ApiProblem {
         });
         if self.status == StatusCode::UNPROCESSABLE_ENTITY {
             document["errors"] = match self.faults.as_slice() {
-                [] => json!([fault_in(&self.detail).json()]),
+                [] => faults_in(&self.detail).iter().map(Fault::json).collect(),
                 faults => faults.iter().map(Fault::json).collect(),
             };
         }
@@ -183,15 +183,30 @@ impl ApiProblem {
     }
 }
 
-/// Returns the fault that the text of a verb names: `since: found X, wanted Y`.
-fn fault_in(detail: &str) -> Fault {
-    let is_name = |name: &str| {
-        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-    };
-    match detail.split_once(": ") {
-        Some((name, message)) if is_name(name) => Fault::of_message(Some(name), message),
-        _ => Fault::of_message(None, detail),
+/// Returns the faults that the text of a verb names: `since: found X, wanted Y; until: found Z`.
+fn faults_in(detail: &str) -> Vec<Fault> {
+    let mut parts: Vec<(Option<&str>, String)> = Vec::new();
+    for part in detail.split("; ") {
+        match (named(part), parts.last_mut()) {
+            // A further fault follows a named fault only. Other texts have semicolons of their own.
+            (Some((name, message)), None | Some((Some(_), _))) => {
+                parts.push((Some(name), message.to_owned()));
+            }
+            (_, Some((_, message))) => {
+                message.push_str("; ");
+                message.push_str(part);
+            }
+            (None, None) => parts.push((None, part.to_owned())),
+        }
     }
+    parts.iter().map(|(name, message)| Fault::of_message(*name, message)).collect()
+}
+
+/// Returns the name of a parameter and the message about it, of a text such as `since: found X`.
+fn named(text: &str) -> Option<(&str, &str)> {
+    let (name, message) = text.split_once(": ")?;
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    (!name.is_empty() && name.bytes().all(is_name)).then_some((name, message))
 }
 
 /// Returns `text` with `name` in place of the flag `flag`, where the flag is a whole word. A flag of a
@@ -242,7 +257,17 @@ impl IntoResponse for ApiProblem {
 
 #[cfg(test)]
 mod tests {
-    use super::renamed;
+    use super::{Fault, faults_in, renamed};
+
+    #[test]
+    fn each_fault_in_the_text_of_a_verb_has_its_path() {
+        let texts = |detail: &str| faults_in(detail).iter().map(Fault::text).collect::<Vec<_>>();
+        let two = ["limit: found -1, wanted 1 to 5", "rate: found \"x\", wanted RUNS/DURATION"];
+        assert_eq!(texts(&two.join("; ")), two);
+        let one = "the job has no run; wanted: a run";
+        assert_eq!(texts(one), [format!("found {one}")]);
+        assert_eq!(texts("limit: found 1, wanted 2; or none").len(), 1);
+    }
 
     #[test]
     fn a_flag_gets_its_name_but_not_within_a_command_line() {

@@ -99,7 +99,9 @@ pub(crate) fn unusable(error: StoreError, is_private: bool) -> CliFailure {
 /// Chooses the Redis to use. Does not connect.
 pub(crate) fn meant(global: &Global, console: &mut Console) -> Result<Meant, CliFailure> {
     if let Some(store) = &global.store {
-        return Ok(Meant { store: store.clone(), made_from: None, is_private: false });
+        let private = private_redis::find_socket().ok().flatten();
+        let is_private = private.is_some_and(|address| address == store.address());
+        return Ok(Meant { store: store.clone(), made_from: None, is_private });
     }
     let namespace = global.namespace.clone().or_else(|| variable("SCHEDD_NAMESPACE"));
     let keys = Keys::new(namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE))

@@ -162,6 +162,16 @@ fn reworded(error: &clap::Error, verb: Option<&str>) -> Option<String> {
             let flag = flag_of(text(ContextKind::InvalidArg)?);
             format!("{flag}: found {:?}, {ProcessorsError}", text(ContextKind::InvalidValue)?)
         }
+        ErrorKind::ValueValidation if range_of(error).is_some() => {
+            let flag = flag_of(text(ContextKind::InvalidArg)?);
+            let found = text(ContextKind::InvalidValue)?;
+            format!("{flag}: found {found}, wanted {}", range_of(error)?)
+        }
+        ErrorKind::UnknownArgument => {
+            let found = text(ContextKind::InvalidArg)?;
+            let (flag, value) = negative_value(std::env::args(), found)?;
+            format!("{flag}: found {value}, wanted a value that is not negative")
+        }
         ErrorKind::InvalidValue if !list(ContextKind::ValidValue).is_empty() => {
             let flag = flag_of(text(ContextKind::InvalidArg)?);
             let found = text(ContextKind::InvalidValue).filter(|value| !value.is_empty())?;
@@ -187,6 +197,34 @@ fn reworded(error: &clap::Error, verb: Option<&str>) -> Option<String> {
     };
     let of = verb.map(|verb| format!(" {verb}")).unwrap_or_default();
     Some(format!("{}; see schedctl{of} --help", one_line(&what)))
+}
+
+/// Returns the range in the error of a number out of range: `1 to 100` for `0 is not in 1..=100`.
+fn range_of(error: &clap::Error) -> Option<String> {
+    let text = error.source()?.to_string();
+    let (_, range) = text.split_once(" is not in ")?;
+    let (least, most) = range.split_once("..")?;
+    Some(match most.trim_start_matches('=') {
+        "" => format!("at least {least}"),
+        most => format!("{least} to {most}"),
+    })
+}
+
+/// Returns the flag before the word of the command line that clap took for the unknown flag `found`,
+/// and this word. Returns `None` if the word is no number or duration below zero.
+fn negative_value(words: impl Iterator<Item = String>, found: &str) -> Option<(String, String)> {
+    let is_negative = |word: &str| {
+        word.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let words: Vec<String> = words.collect();
+    let mut pairs = words.windows(2);
+    let [flag, value] = pairs.find(|pair| {
+        pair[0].starts_with('-') && is_negative(&pair[1]) && pair[1].starts_with(found)
+    })?
+    else {
+        return None;
+    };
+    Some((flag.clone(), value.clone()))
 }
 
 /// Returns the flag or value that a usage text names: `--limit` in `--limit <N>`, `SHELL` in
@@ -306,5 +344,15 @@ mod tests {
                 .contains("wanted them together with --on-late")
         );
         assert_eq!(reported("schedctl pause"), "", "the words of the parser say it");
+        assert_eq!(
+            reported("schedctl next j -n 0"),
+            "--count: found 0, wanted 1 to 100000; see schedctl next --help"
+        );
+        let value =
+            |words: &str, found: &str| negative_value(words.split(' ').map(str::to_owned), found);
+        let pair = |flag: &str, value: &str| Some((flag.to_owned(), value.to_owned()));
+        assert_eq!(value("schedctl list --limit -1", "-1"), pair("--limit", "-1"));
+        assert_eq!(value("schedctl history --since -5m", "-5"), pair("--since", "-5m"));
+        assert_eq!(value("schedctl history -5m", "-5"), None);
     }
 }

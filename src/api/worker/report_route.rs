@@ -38,6 +38,7 @@ struct RunBody {
     retry: Option<bool>,
     retry_in_ms: Option<u64>,
     delay_ms: Option<u64>,
+    begun: Option<bool>,
     progress: Option<JsonObject<ProgressBody>>,
 }
 
@@ -104,6 +105,7 @@ fn reported(
         ("retry", run.retry.is_some()),
         ("retry_in_ms", run.retry_in_ms.is_some()),
         ("delay_ms", run.delay_ms.is_some()),
+        ("begun", run.begun.is_some()),
         ("progress", run.progress.is_some()),
     ];
     let known = members(kind);
@@ -150,7 +152,10 @@ fn reported(
             ));
             Report::Fail { error, output, retry: run.retry, retry_in: wait(run.retry_in_ms) }
         }
-        ReportKind::Release => Report::Release { delay: wait(run.delay_ms).unwrap_or_default() },
+        ReportKind::Release => Report::Release {
+            delay: wait(run.delay_ms).unwrap_or_default(),
+            has_begun: run.begun == Some(true),
+        },
     };
     Some(ReportedRun { run: id.ok()?, token: token.ok()?, report })
 }
@@ -161,7 +166,7 @@ fn members(kind: ReportKind) -> &'static [&'static str] {
         ReportKind::Heartbeat => &["progress"],
         ReportKind::Complete => &["output"],
         ReportKind::Fail => &["error", "output", "retry", "retry_in_ms"],
-        ReportKind::Release => &["delay_ms"],
+        ReportKind::Release => &["delay_ms", "begun"],
     }
 }
 
@@ -190,7 +195,7 @@ pub(in crate::api) fn report_schema(kind: ReportKind) -> Value {
     });
     for member in members(kind) {
         properties[*member] = match *member {
-            "retry" => json!({"type": ["boolean", "null"]}),
+            "retry" | "begun" => json!({"type": ["boolean", "null"]}),
             "retry_in_ms" | "delay_ms" => delay.clone(),
             "progress" => json!({
                 "type": ["object", "null"], "additionalProperties": false,

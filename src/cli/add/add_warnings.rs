@@ -15,7 +15,7 @@ use crate::secrets;
 use schedd_core::config;
 use schedd_core::config::{NamedJob, Problem};
 use schedd_core::domain::job::env_file::Absence;
-use schedd_core::domain::job::process_rules::RunAs;
+use schedd_core::domain::job::process_rules::{RunAs, Started};
 use schedd_schedule::names::JobName;
 use schedd_schedule::schedule_form::Schedule;
 use schedd_schedule::time::unix_millis::UnixMillis;
@@ -46,6 +46,9 @@ impl Host {
             return Vec::new();
         }
         let spec = &job.spec;
+        if spec.started() == Started::Nothing {
+            return Vec::new();
+        }
         let mut found = Vec::new();
         let mut note = |key: &str, message: String| {
             found.push(Problem { path: key.to_owned(), span: None, message, within: None });

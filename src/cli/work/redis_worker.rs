@@ -180,10 +180,14 @@ fn outcome_of(end: WorkEnd, stop: Option<WorkStop>) -> AttemptOutcome {
             asked: Some(AskedNext::Again(RELEASE_WAIT)),
             ..AttemptOutcome::bare(Ending::ShutDown)
         },
-        WorkEnd::Stopped if stop == Some(WorkStop::Cancelled) => {
+        WorkEnd::Stopped { .. } if stop == Some(WorkStop::Cancelled) => {
             AttemptOutcome::bare(Ending::Stopped)
         }
-        WorkEnd::Stopped => AttemptOutcome::bare(Ending::ShutDown),
+        WorkEnd::Stopped { has_begun: false } => AttemptOutcome {
+            asked: Some(AskedNext::Again(Duration::ZERO)),
+            ..AttemptOutcome::bare(Ending::ShutDown)
+        },
+        WorkEnd::Stopped { has_begun: true } => AttemptOutcome::bare(Ending::ShutDown),
         WorkEnd::NotStarted => AttemptOutcome::bare(Ending::NotStarted),
         WorkEnd::Lost => AttemptOutcome::bare(Ending::LeaseLost),
     }

@@ -367,7 +367,10 @@ impl Worker {
                 self.warn(format!("run {} was lost, and its work stopped", run.run_id));
                 return;
             }
-            WorkEnd::Stopped => "release",
+            WorkEnd::Stopped { has_begun } => {
+                item["begun"] = (*has_begun).into();
+                "release"
+            }
             WorkEnd::GivenBack | WorkEnd::NotStarted => {
                 item["delay_ms"] = u64::try_from(RELEASE_WAIT.as_millis()).unwrap_or(0).into();
                 "release"

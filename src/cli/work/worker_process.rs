@@ -39,8 +39,8 @@ pub(super) enum WorkEnd {
     Failed { error: String, output: String, has_timed_out: bool },
     /// The program gave the run back.
     GivenBack,
-    /// The program was stopped together with the worker.
-    Stopped,
+    /// The program was stopped together with the worker, or did not begin because of that.
+    Stopped { has_begun: bool },
     /// This host cannot start a program now, so that the run is given back.
     NotStarted,
     /// The worker no longer has the run, so that nothing is reported.
@@ -97,7 +97,7 @@ impl WorkProgram {
     ) -> WorkEnd {
         match *control.stop.borrow_and_update() {
             Some(WorkStop::Lost) => return WorkEnd::Lost,
-            Some(WorkStop::Shutdown) => return WorkEnd::Stopped,
+            Some(WorkStop::Shutdown) => return WorkEnd::Stopped { has_begun: false },
             Some(WorkStop::Cancelled) => {
                 let error = "cancelled before it began".to_owned();
                 return WorkEnd::Failed { error, output: String::new(), has_timed_out: false };
@@ -117,8 +117,10 @@ impl WorkProgram {
             (ProcessEnd::Short | ProcessEnd::Refused, _) => WorkEnd::NotStarted,
             (ProcessEnd::ByItself | ProcessEnd::Stopped, Some(0)) => WorkEnd::Done { output },
             (ProcessEnd::ByItself, Some(GIVES_BACK)) => WorkEnd::GivenBack,
-            (ProcessEnd::Stopped, Some(GIVES_BACK)) => WorkEnd::Stopped,
-            (ProcessEnd::Stopped, _) if why == Some(WorkStop::Shutdown) => WorkEnd::Stopped,
+            (ProcessEnd::Stopped, Some(GIVES_BACK)) => WorkEnd::Stopped { has_begun: true },
+            (ProcessEnd::Stopped, _) if why == Some(WorkStop::Shutdown) => {
+                WorkEnd::Stopped { has_begun: true }
+            }
             _ => WorkEnd::Failed {
                 error: reason(&report, &errors),
                 output: output + &errors,

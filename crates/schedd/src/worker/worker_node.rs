@@ -19,6 +19,7 @@ use crate::program_host;
 const HOST_LETTERS: usize = 40;
 
 /// The node of a worker within this program, before its start.
+#[doc(hidden)]
 pub struct WorkerNode {
     /// The Redis of the jobs.
     pub store: Store,
@@ -37,6 +38,7 @@ pub struct WorkerNode {
 impl WorkerNode {
     /// Starts the node, whose runs `executor` executes. Returns the node and its name. Fails if Redis
     /// does not answer, or another node has the name.
+    #[doc(hidden)]
     pub async fn start(
         self,
         executor: Arc<dyn Execute>,

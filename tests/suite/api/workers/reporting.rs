@@ -148,6 +148,42 @@ fn an_attempt_whose_worker_is_silent_ends_after_its_timeout_and_not_with_the_lea
 }
 
 #[test]
+fn a_job_that_leaves_its_worker_runs_with_its_retries_by_the_new_definition() {
+    let scene = ApiScene::start(DEFINING, QUEUE);
+    let retry = json!({"limit": 3, "delay": "2s"});
+    for name in ["often", "asked"] {
+        let mut job = json!({"name": name, "queue": "mail", "handler": "send", "retry": retry});
+        if name == "often" {
+            job["every"] = "1s".into();
+        }
+        scene.post("admin", "/v1/jobs", &job.to_string()).of(201);
+    }
+    scene.post("admin", "/v1/jobs/asked/run", "").of(200);
+    let mut left = vec!["asked", "often"];
+    while !left.is_empty() {
+        for run in claim(&scene, &format!("c{}", left.len()), json!({"wait_ms": 5_000})) {
+            report(&scene, "fail", &run, json!({"error": "no"}));
+            left.retain(|name| run["job"] != *name);
+        }
+    }
+    for name in ["often", "asked"] {
+        let mut words = vec!["add", "--name", name, "--replace", "--queue", "mail"];
+        words.extend(["--retry", "3", "--retry-delay", "2s", "--shell", "echo shell"]);
+        if name == "often" {
+            words.extend(["--every", "1s"]);
+        }
+        scene.ctl("admin").run(&words).good();
+        until(&format!("a run of {name} was retried by the new definition"), LONG, || {
+            let runs = scene.get("viewer", &format!("/v1/runs?job={name}")).of(200);
+            let runs = runs["items"].as_array()?.clone();
+            runs.iter().find(|run| run["state"] == "succeeded" && run["attempt"] == 2).map(drop)
+        });
+    }
+    let found = scene.ctl("admin").run(&["doctor", "--json"]);
+    assert!(!found.stdout.contains("wrong:"), "{}", found.stdout);
+}
+
+#[test]
 fn faulty_questions_and_reports_of_workers_are_refused_with_their_reason() {
     let scene = ApiScene::start(DEFINING, QUEUE);
     for (keys, words) in [

@@ -119,7 +119,7 @@ fn a_worker_over_redis_runs_its_program_as_one_over_the_api_does() {
 }
 
 #[test]
-fn a_worker_over_redis_gives_its_runs_back_at_the_second_signal_and_dies_with_its_processes() {
+fn a_worker_over_redis_gives_runs_back_and_no_process_outlives_it() {
     let scene = ApiScene::start(DEFINING, QUEUE);
     let script = "echo began > began-$SCHEDD_JOB; echo $$ > pid-$SCHEDD_JOB; sleep 300 & wait";
     let mut work = Work::start_over_redis(&scene, &["--lease", "3s"], script);
@@ -189,7 +189,17 @@ fn a_cancelled_run_gets_a_signal_and_a_second_signal_gives_runs_back() {
     let code = work.child.wait().unwrap();
     assert!(code.success(), "{code}");
     let run = ended(&scene, "b", "scheduled");
-    assert_eq!((&run["attempt"], &run["reason"]), (&json!(0), &json!("released by its worker")));
+    assert_eq!((&run["attempt"], &run["reason"]), (&json!(0), &json!("shutdown")));
+    add(&scene, json!({"name": "once", "delivery": "at-most-once"}));
+    let mut work = Work::start(&scene, &["--lease", "3s", "--slots", "5"], script);
+    until("once has begun", LONG, || work.written("began-once"));
+    let code = until("the worker has ended", LONG, || {
+        work.term();
+        work.child.try_wait().unwrap()
+    });
+    assert!(code.success(), "{code}");
+    let run = ended(&scene, "once", "lost");
+    assert_eq!(run["reason"], "shutdown", "it never begins twice");
 }
 
 /// Waits until no process has this id any more.

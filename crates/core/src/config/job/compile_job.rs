@@ -23,6 +23,7 @@ use crate::config::syntax::known_keys;
 use crate::config::syntax::problem::Problems;
 use crate::config::syntax::reader::TableReader;
 use crate::domain::job::job_spec::JobSpec;
+use crate::domain::job::process_rules::Started;
 use crate::domain::queue::gate::PerKey;
 use schedd_schedule::names::JobName;
 use schedd_schedule::time::zone::Zone;
@@ -127,6 +128,13 @@ pub(crate) fn compile_job(
     // dropped.
     let started = spec.started();
     spec.process = spec.process.obeyed_by(started);
+    if started == Started::Nothing {
+        // Without a process, no run needs the directory or the files.
+        let needless = ["cwd", "env_file"].iter().filter_map(|key| Some(table.get(key)?.path));
+        let needless: Vec<String> = needless.map(|path| path.to_string()).collect();
+        let is_needless = |path: &str| needless.iter().any(|needless| path.starts_with(needless));
+        problems.warnings.retain(|warning| !is_needless(&warning.path));
+    }
     refuse_beside_each_node(table, &spec, problems);
     refuse_beside_handler(table, &spec, problems);
     if problems.faults.len() > faults_before {

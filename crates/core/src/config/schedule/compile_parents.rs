@@ -105,26 +105,32 @@ impl FileChains {
         }
     }
 
-    /// Notes a fault for each job whose parents the file lacks, and for the first chain with a
-    /// cycle, two roots or too many children. `jobs` is the table of all jobs.
+    /// Notes a fault for each job whose parents the file lacks, and for chains with a cycle, two
+    /// roots or too many children, at most `MOST_FAULTS`. `jobs` is the table of all jobs.
     pub(crate) fn refuse_broken(&self, jobs: Option<&TableReader<'_>>, problems: &mut Problems) {
         let Some(jobs) = jobs else { return };
-        let before = problems.faults.len();
+        // Parents that have a fault are left out, so that the rest shows its own faults.
+        let mut sound = self.graph.clone();
         for job in self.graph.children() {
             for parent in self.graph.parents_of(job) {
-                if !self.declared.contains(parent) {
-                    refuse(jobs, job, self.unknown(parent), problems);
+                let fault = if !self.declared.contains(parent) {
+                    self.unknown(parent)
                 } else if self.on_each_node.contains(parent) {
-                    let fault = ChainFault::ParentOnEachNode(parent.clone());
-                    refuse(jobs, job, fault.to_string(), problems);
-                }
+                    ChainFault::ParentOnEachNode(parent.clone()).to_string()
+                } else {
+                    continue;
+                };
+                refuse(jobs, job, fault, problems);
+                sound.set(job.clone(), BTreeSet::new());
             }
         }
-        if problems.faults.len() > before {
-            return;
-        }
-        if let Err((job, fault)) = self.graph.judge() {
+        for _ in 0..MOST_FAULTS {
+            let Err((job, fault)) = sound.judge() else { return };
             refuse(jobs, &job, fault.to_string(), problems);
+            sound.set(job, BTreeSet::new());
+            if matches!(fault, ChainFault::TooManyChildren(..)) {
+                return;
+            }
         }
     }
 
@@ -137,6 +143,9 @@ impl FileChains {
         format!("parent {} is no job of this file: {hint}", quoted(parent.as_str()))
     }
 }
+
+/// The most faults of whole chains that are noted. Each needs another look at all chains.
+const MOST_FAULTS: usize = 20;
 
 /// Notes a fault at the parents of `job`.
 fn refuse(jobs: &TableReader<'_>, job: &JobName, why: String, problems: &mut Problems) {

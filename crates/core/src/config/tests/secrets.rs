@@ -92,6 +92,8 @@ fn files_of_variables_are_listed_in_their_order_and_the_jobs_replace_the_default
             "jobs.a.env_file[0]: file \"/no/such.env\" does not exist on this host, so runs here will fail to start"
         ]
     );
+    let idle = "[jobs.a]\nhttp = 'http://h/'\ncwd = '/no/such'\nenv_file = '/no/such.env'";
+    assert_eq!(warnings(idle), [""; 0], "a request needs neither");
     for (value, wanted) in [
         ("'x.env'", "the text (not shown) is not a path, wanted an absolute path"),
         ("3", "found integer (not shown)"),

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use tracing::{info, warn};
 
 use super::late_results::{AttemptEnd, ended};
-use super::verdict::AttemptVerdict;
+use super::verdict::{AttemptVerdict, RELEASED};
 use crate::engine::dispatch::definition::Definition;
 use crate::engine::maintenance::retained_bounds::{Retention, bounds_of};
 use crate::engine::node_context::NodeContext;
@@ -207,6 +207,10 @@ fn report(
         (_, Verdict::Retry(delay)) => {
             let retry_in_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
             warn!(ms, retry_in_ms, "Attempt failed{why}. The run will be retried.");
+        }
+        (_, Verdict::AskLater(delay)) if decision.reason == RELEASED => {
+            let again_in_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+            info!(ms, again_in_ms, reason = decision.reason, "Run handed back.");
         }
         (_, Verdict::AskLater(delay)) => {
             let ask_in_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);

@@ -15,6 +15,9 @@ use schedd_store::{Claim, Verdict};
 /// The recorded reason of a run that its worker or handler gave back without an end.
 pub(crate) const RELEASED: &str = "released by its worker";
 
+/// The recorded reason of a run that was handed back, or lost, because its node or worker stopped.
+pub(crate) const SHUTDOWN: &str = "shutdown";
+
 /// The verdict about an attempt, with facts for the record of the run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct AttemptVerdict {
@@ -45,7 +48,7 @@ pub(crate) fn verdict_of(
         Course::Unclear(why) => verdict_of_unclear(spec, claim, why, draw),
         // The attempt has not begun, so even an at-most-once run can be handed back.
         Course::CutShort(AttemptOutcome { ending: Ending::ShutDown, .. }) => {
-            (Verdict::Release, "shutdown".to_owned(), claim.unclear)
+            (Verdict::Release, SHUTDOWN.to_owned(), claim.unclear)
         }
         Course::CutShort(outcome) => {
             let (verdict, reason) = verdict_of_attempt(spec, claim, outcome, stop_cause, draw)?;
@@ -72,10 +75,8 @@ fn verdict_of_attempt(
         Ending::Failed => Some(retried_or(RunState::Failed, spec, claim, outcome, draw)),
         Ending::TimedOut => Some(retried_or(RunState::TimedOut, spec, claim, outcome, draw)),
         Ending::Stopped => done(RunState::Cancelled, stop_cause.unwrap_or("cancelled")),
-        Ending::ShutDown if spec.delivery == Delivery::AtMostOnce => {
-            done(RunState::Lost, "shutdown")
-        }
-        Ending::ShutDown => Some((Verdict::Release, "shutdown".to_owned())),
+        Ending::ShutDown if spec.delivery == Delivery::AtMostOnce => done(RunState::Lost, SHUTDOWN),
+        Ending::ShutDown => Some((Verdict::Release, SHUTDOWN.to_owned())),
         Ending::NotStarted => {
             let why = outcome.error.clone().filter(|error| error.starts_with("not started"));
             Some((Verdict::Release, why.unwrap_or_else(|| "not started".to_owned())))

@@ -151,7 +151,8 @@ impl Known<'_> {
     /// of another kind counts if neither they nor the ledger have a regular run.
     pub(super) async fn newest(&self) -> Result<Option<(UnixMillis, RunId)>, StoreError> {
         let (store, name, reads) = (self.store, self.name, &self.reads);
-        let mut found: Vec<(UnixMillis, RunId)> = [&reads.open, &reads.waiting, &reads.spread]
+        let lists = [&reads.open, &reads.waiting, &reads.spread, &reads.manual];
+        let mut found: Vec<(UnixMillis, RunId)> = lists
             .into_iter()
             .filter_map(|runs| latest(runs))
             .chain(self.planned().filter(|run| run.due() <= self.now))

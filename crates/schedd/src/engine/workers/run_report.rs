@@ -95,6 +95,9 @@ pub enum Report {
     Release {
         /// The wait before the run is due again.
         delay: Duration,
+        /// True if the work has begun. Then an at-most-once run ends as lost, because it must not begin
+        /// again.
+        has_begun: bool,
     },
 }
 

@@ -22,7 +22,7 @@ use crate::engine::execution::end_recorder::{EndRecorder, PlainReply};
 use crate::engine::execution::late_results::AttemptEnd;
 use crate::engine::execution::runner::write_output_of;
 use crate::engine::execution::verdict;
-use crate::engine::execution::verdict::RELEASED;
+use crate::engine::execution::verdict::{RELEASED, SHUTDOWN};
 use crate::engine::maintenance::retained_bounds::Retention;
 use crate::engine::node_context::NodeContext;
 use crate::engine::recovery::loss::loss_watch::LossWatch;
@@ -363,8 +363,10 @@ fn repeated(record: &RunRecord, report: &Report) -> WorkerReply {
                 || record.state == RunState::Scheduled && record.reason.as_deref() == Some("retry")
         }
         Report::Release { .. } => {
-            record.state == RunState::Cancelled
-                || record.state == RunState::Scheduled && record.reason.as_deref() == Some(RELEASED)
+            let reasons = [Some(RELEASED), Some(SHUTDOWN)];
+            matches!(record.state, RunState::Cancelled | RunState::Lost)
+                || record.state == RunState::Scheduled
+                    && reasons.contains(&record.reason.as_deref())
         }
     };
     if is_same { WorkerReply::Ok(None) } else { WorkerReply::Stale }
@@ -381,7 +383,9 @@ fn outcome_of(report: &Report, is_over: bool) -> AttemptOutcome {
             },
             ..AttemptOutcome::bare(if is_over { Ending::TimedOut } else { Ending::Failed })
         },
-        Report::Release { delay } => AttemptOutcome {
+        // The delivery of the job decides whether begun work may begin again.
+        Report::Release { has_begun: true, .. } => AttemptOutcome::bare(Ending::ShutDown),
+        Report::Release { delay, .. } => AttemptOutcome {
             asked: Some(AskedNext::Again(*delay)),
             ..AttemptOutcome::bare(Ending::ShutDown)
         },

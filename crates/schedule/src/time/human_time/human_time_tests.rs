@@ -197,6 +197,8 @@ fn an_unknown_word_is_pointed_at_with_the_accepted_forms() {
     assert!(
         refusal("9am tomorrow sharp").contains("\"sharp\" at character 14 follows a complete time")
     );
+    let zone = refusal("2026-11-30 02:30:00 AEST");
+    assert!(zone.contains("has no such abbreviation; write an offset"), "{zone}");
     assert!(refusal("decembr 24").contains("did you mean \"december\"?"));
     assert!(refusal("2h30m").contains("is a duration, wanted a time such as \"in 2h30m\""));
     assert!(

@@ -57,7 +57,13 @@ pub(super) fn nothing_after(rest: &[TimeWord<'_>]) -> Result<(), TimeFault> {
     match rest.first() {
         None => Ok(()),
         Some(extra) => {
-            let hint = if extra.is_a_zone() { " (give the zone with --tz)" } else { "" };
+            let hint = if extra.is_a_zone() {
+                " (give the zone with --tz)"
+            } else if extra.may_abbreviate_a_zone() {
+                " (the zone of this host has no such abbreviation; write an offset, as in 2026-11-24T02:30:00+01:00)"
+            } else {
+                ""
+            };
             Err(extra.fault(format!(
                 "{} follows a complete time, wanted the end of the text{hint}",
                 extra.shown()
@@ -74,6 +80,13 @@ impl<'a> TimeWord<'a> {
     /// Returns true if the word looks like a zone.
     fn is_a_zone(self) -> bool {
         matches!(self.text, "utc" | "gmt" | "z") || self.text.contains('/')
+    }
+
+    /// Returns true if the word looks like the abbreviation of a zone, such as `cet` or `aest`.
+    fn may_abbreviate_a_zone(self) -> bool {
+        matches!(self.text.len(), 3 | 4)
+            && self.text.ends_with('t')
+            && self.text.bytes().all(|byte| byte.is_ascii_lowercase())
     }
 
     /// Formats the word and its position for a message.

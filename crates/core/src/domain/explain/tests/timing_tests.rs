@@ -133,7 +133,7 @@ fn a_late_run_says_what_kept_the_nodes() {
         let handlers = HandlerChoice::Only([handler.parse().unwrap()].into());
         let worker = Serving { handlers: Some(handlers), ..Serving::default() };
         let node = NodeFacts { workers: vec![worker], ..serving(None) };
-        on(vec![node], requiring("default@send"))
+        on(vec![node], requiring("default+handler:send"))
     };
     let none_asks =
         "No node takes the run: no worker asks for runs of handler send in queue default.";
