@@ -169,7 +169,7 @@ fn run_of(attempt: &Attempt) -> Option<WorkerRun> {
 fn outcome_of(end: WorkEnd, stop: Option<WorkStop>) -> AttemptOutcome {
     match end {
         WorkEnd::Done { .. } => AttemptOutcome::bare(Ending::Succeeded),
-        WorkEnd::Failed { .. } if stop == Some(WorkStop::Cancelled) => {
+        WorkEnd::Failed { .. } | WorkEnd::Stopped { .. } if stop == Some(WorkStop::Cancelled) => {
             AttemptOutcome::bare(Ending::Stopped)
         }
         WorkEnd::Failed { error, has_timed_out, .. } => {
@@ -180,9 +180,6 @@ fn outcome_of(end: WorkEnd, stop: Option<WorkStop>) -> AttemptOutcome {
             asked: Some(AskedNext::Again(RELEASE_WAIT)),
             ..AttemptOutcome::bare(Ending::ShutDown)
         },
-        WorkEnd::Stopped { .. } if stop == Some(WorkStop::Cancelled) => {
-            AttemptOutcome::bare(Ending::Stopped)
-        }
         WorkEnd::Stopped { has_begun: false } => AttemptOutcome {
             asked: Some(AskedNext::Again(Duration::ZERO)),
             ..AttemptOutcome::bare(Ending::ShutDown)

@@ -131,7 +131,7 @@ pub(crate) fn compile_job(
     if started == Started::Nothing {
         // Without a process, no run needs the directory or the files.
         let needless = ["cwd", "env_file"].iter().filter_map(|key| Some(table.get(key)?.path));
-        let needless: Vec<String> = needless.map(|path| path.to_string()).collect();
+        let needless: Vec<String> = needless.collect();
         let is_needless = |path: &str| needless.iter().any(|needless| path.starts_with(needless));
         problems.warnings.retain(|warning| !is_needless(&warning.path));
     }

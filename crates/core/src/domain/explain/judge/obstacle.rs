@@ -74,12 +74,14 @@ impl Delay {
                 KINDS.iter().flat_map(|kind| Obstacle::of_kind(facts, run, window, kind)).collect();
         }
         if run.first_start.is_none() && !run.state.is_final() {
-            let there =
-                facts.nodes.iter().flat_map(|node| node.serving.iter().chain(&node.workers));
-            let there: Vec<Serving> = there.cloned().collect();
-            delay.unserved = Unserved::of(&run.lane, &there);
+            delay.unserved = unserved(facts, run);
         }
         delay
+    }
+
+    /// Returns the reason why nobody takes `run`, which has started and is ready for its next attempt.
+    pub(super) fn of_next_attempt(facts: &Facts, run: &RunFacts) -> Self {
+        Self { unserved: unserved(facts, run), ..Self::default() }
     }
 
     /// Returns the reasons why an earlier run started late, for a `run` that waited for that
@@ -103,6 +105,13 @@ impl Delay {
             .chain(unserved)
             .collect()
     }
+}
+
+/// Returns the reason why no running node, and no worker that asks one, takes the run.
+fn unserved(facts: &Facts, run: &RunFacts) -> Option<Unserved> {
+    let there = facts.nodes.iter().flat_map(|node| node.serving.iter().chain(&node.workers));
+    let there: Vec<Serving> = there.cloned().collect();
+    Unserved::of(&run.lane, &there)
 }
 
 impl NoNode {

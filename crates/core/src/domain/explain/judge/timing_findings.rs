@@ -56,7 +56,7 @@ fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Finding> {
     if run.first_start.is_some() && run.attempts.is_empty() {
         return Vec::new();
     }
-    match run.late() {
+    let mut found = match run.late() {
         Some(late) if late <= ON_TIME => {
             vec![finding(
                 "on_time",
@@ -67,7 +67,11 @@ fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Finding> {
         None if run.is_owed(facts.now) => not_started(facts, run),
         None if run.state.is_final() => Delay::of(facts, run).findings(facts, run),
         None => Vec::new(),
+    };
+    if run.first_start.is_some() && run.is_owed(facts.now) && !run.is_back(facts.now) {
+        found.extend(not_retried(facts, run));
     }
+    found
 }
 
 fn not_started(facts: &Facts, run: &RunFacts) -> Vec<Finding> {
@@ -79,6 +83,24 @@ fn not_started(facts: &Facts, run: &RunFacts) -> Vec<Finding> {
         found.push(finding(
             "not_started",
             format!("The run has been due for {} and has not started.", span(late)),
+        ));
+    }
+    if facts.owed().is_some_and(|owed| owed.run == run.run) {
+        found.extend(blockers(facts, run, &delay));
+    }
+    found.extend(delay.findings(facts, run));
+    found
+}
+
+/// Returns what keeps the next attempt of a run that has started before.
+fn not_retried(facts: &Facts, run: &RunFacts) -> Vec<Finding> {
+    let since = run.ready.unwrap_or(facts.now);
+    let (late, delay) = (facts.now.since(since), Delay::of_next_attempt(facts, run));
+    let mut found = Vec::new();
+    if late > ON_TIME {
+        found.push(finding(
+            "not_started",
+            format!("The next attempt has been due for {} and has not started.", span(late)),
         ));
     }
     if facts.owed().is_some_and(|owed| owed.run == run.run) {

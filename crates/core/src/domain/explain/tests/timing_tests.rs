@@ -142,6 +142,23 @@ fn a_late_run_says_what_kept_the_nodes() {
 }
 
 #[test]
+fn a_retry_that_is_ready_says_what_keeps_it_now() {
+    let retry = |lane: &str| RunFacts {
+        first_start: Some(s(0)),
+        attempts: started(0).attempts,
+        ready: Some(s(840)),
+        ..requiring(lane)
+    };
+    let found = on(vec![serving(None)], retry("default+gpu"));
+    found.says("not_started", "The next attempt has been due for 1m and has not started.");
+    found.says(
+        "late_unserved",
+        "No node takes the run: no running node that serves this queue has the required label gpu.",
+    );
+    assert!(!on(vec![serving(None)], retry("default")).codes().contains(&"late_unserved"));
+}
+
+#[test]
 fn a_ready_run_says_what_keeps_it_now() {
     blocked(queue(NoRoomReason::Paused, "ana@h", Some(-5), executing(&[], 0)))
         .says("queue_now", "Queue default is paused by ana@h since 11:59:55. schedctl queue resume default resumes the queue.");
