@@ -78,6 +78,10 @@ local function blocked(k, id, has_waited)
   return 'waiting'
 end
 
+-- The change that this call makes to the number of runs that wait at gates. It is counted at the end,
+-- because a run may begin to wait and be replaced in one call, and the counter does not go below 0.
+local waiting = 0
+
 -- Asks all older runs of the job to stop, under the overlap rule `replace`. An older run that waits
 -- for a retry, for its turn or at a gate becomes due at once, and its claim ends it.
 local function replace(k, names)
@@ -89,7 +93,7 @@ local function replace(k, names)
         redis.call('ZADD', k.due, now, other)
         stop_waiting(k.gates[name], other)
         release_gate(k.gates, names, other, lane, now)
-        add_to_counter(k.counters, 'waiting', -1)
+        waiting = waiting - 1
       end
     end
     if redis.call('ZSCORE', k.due, other) then redis.call('ZADD', k.due, now, other) end
@@ -135,10 +139,6 @@ local function would_overtake(gate, k)
   return is_before(first_of_all(gate)) or is_before(first_in_lane(gate, lane))
 end
 
--- By how much this call lowers the number of waiting runs, at its end. Runs that begin to wait count at
--- once, because a later step of the call may end their wait, and the counter does not go below 0.
-local waiting = 0
-
 -- Passes the gates of a run in order. Returns the gate where the run has to wait, or nil, and all
 -- gates where the run has places. While the run waits at a gate, it keeps its places at the gates
 -- before. It gives up places that it no longer needs.
@@ -168,7 +168,7 @@ local function pass_gates(k, names, places)
     end
     forget_known_lane(k.gates.timers, gate, k.id, known[1], now)
     if not may then
-      if wait_at(k, gate, k.id, k.due_ms, lane, passed, opens, limits, now) then add_to_counter(k.counters, 'waiting', 1) end
+      if wait_at(k, gate, k.id, k.due_ms, lane, passed, opens, limits, now) then waiting = waiting + 1 end
       if since then drop_place(gate, k.id) end
       local beyond = {}
       for later = at + 1, #names do beyond[#beyond + 1] = names[later] end

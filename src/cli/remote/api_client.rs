@@ -202,9 +202,9 @@ impl ApiClient {
         let line = format!("{detail}; the API at {} refused the request", self.address);
         Err(match status {
             StatusCode::UNAUTHORIZED => CliFailure::Invalid(format!("{line}; see --token-file")),
-            StatusCode::BAD_REQUEST
-            | StatusCode::PAYLOAD_TOO_LARGE
-            | StatusCode::UNPROCESSABLE_ENTITY => CliFailure::Invalid(detail),
+            StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => {
+                CliFailure::Invalid(detail)
+            }
             StatusCode::NOT_FOUND if problem["code"] == "not_found" && !is_no_route => {
                 CliFailure::NotFound(detail)
             }

@@ -534,6 +534,24 @@ async fn of_a_job_that_waits_at_a_gate_later_runs_are_judged_by_its_overlap_rule
 }
 
 #[tokio::test]
+async fn a_run_that_waits_and_is_replaced_in_one_call_is_counted_right() {
+    let world = yard(&[("x", 0)]).await;
+    world.plant("a", 0).await;
+    world.win_at(0, &run_of("x", 0), KEY).await;
+    let order = |order: ClaimOrder| ClaimOrder { gates: vec![gate("key:k")], ..order };
+    let orders = [
+        order(world.order_with(&run_of("a", 0), Overlap::Replace, 1000).await),
+        order(world.order_with(&run_of("a", 1000), Overlap::Replace, 2000).await),
+    ];
+    let (node, lane) = (claimant("n1"), queue("default"));
+    let replies =
+        world.at(1000).claim_runs(usize::MAX, &node, &lane, &token(), &orders).await.unwrap();
+    assert!(is_queued(&replies[0]), "{replies:?}");
+    assert!(matches!(replies[1], ClaimReply::Blocked(Blocking::Waiting)), "{replies:?}");
+    world.assert_sound();
+}
+
+#[tokio::test]
 async fn a_run_by_hand_gives_its_place_up_when_it_finds_its_job_open() {
     let world = yard(&[("x", 0)]).await;
     world.plant("a", 100).await;
