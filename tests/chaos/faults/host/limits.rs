@@ -33,10 +33,11 @@ impl Fault for NoFiles {
         Duration::from_secs(9)
     }
     fn harm(&self) -> Harm {
-        // Open connections and leases of the node stay.
+        // Open connections and leases of the node stay. It tries a run at once, after 2 s and after 4 s
+        // more. After the third try, which may fail shortly before the end, it claims nothing for 8 s.
         Harm {
             hit: Hit::Nodes(vec![name(self.node)]),
-            delay: Delay::Brief(3 * SECOND),
+            delay: Delay::Brief(9 * SECOND),
             may_repeat: false,
             may_overlap: false,
         }
