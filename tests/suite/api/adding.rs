@@ -169,3 +169,19 @@ fn a_one_shot_belongs_to_the_trace_of_its_request_unless_its_body_names_one() {
     let fault = &problem["errors"][0];
     assert_eq!((&fault["path"], &fault["found"]), (&json!("traceparent"), &json!("\"00-x\"")));
 }
+
+#[test]
+fn a_unique_key_is_free_when_its_recurring_job_has_no_further_runs() {
+    let scene = ApiScene::start(DEFINING, "");
+    let job = |name: &str| json!({"name": name, "every": "1s", "max_runs": 1, "unique": "k", "shell": "true"});
+    scene.post("admin", "/v1/jobs", &job("first").to_string()).of(201);
+    let refused = scene.post("admin", "/v1/jobs", &job("second").to_string());
+    refused.problem(409, "conflict");
+    until("the first job has finished", LONG, || {
+        let shown = scene.get("viewer", "/v1/jobs/first").of(200);
+        (shown["state"] == "finished").then_some(())
+    });
+    scene.post("admin", "/v1/jobs", &job("second").to_string()).of(201);
+    let third = scene.post("admin", "/v1/jobs", &job("third").to_string());
+    third.problem(409, "conflict");
+}

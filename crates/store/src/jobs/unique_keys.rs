@@ -33,6 +33,13 @@ pub struct UniqueHolder {
 }
 
 impl Store {
+    /// Takes its unique key from `job`, which has no further runs. The next add with the key gets it,
+    /// unless a time says until when the key is taken.
+    pub async fn release_unique(&self, job: &JobName, key: &UniqueKey) -> Result<(), StoreError> {
+        let seen = [("unique".to_owned(), key.to_string())];
+        self.drop_fields(&self.keys.job(job), &seen).await.map(drop)
+    }
+
     /// Returns the present or last owner of each of these unique keys; None for a key that no job
     /// owns or owned. A key that cannot be read gives the error.
     pub async fn read_holders(

@@ -13,7 +13,7 @@ use tracing::debug;
 
 use super::job_operations::{ENDED_AT_ONCE, cancel_run};
 use super::passed_ranges::unrecorded;
-use super::unique_add::{KeyHolder, read_key_holders};
+use super::unique_add::{KeyHolder, read_key_holders, release_finished};
 use crate::engine::chains::chain_check::ParentFault;
 use crate::engine::dispatch::definition::{Definition, planned as planned_run};
 use schedd_core::config;
@@ -201,6 +201,7 @@ pub async fn apply(
         let names: Vec<JobName> = open.iter().map(|item| item.request.name.clone()).collect();
         let specs: Vec<_> = open.iter().map(|item| &*item.spec).collect();
         let holder_read = until_answered(|| read_key_holders(store, &specs)).await?;
+        until_answered(|| release_finished(store, &holder_read)).await?;
         let records = until_answered(|| store.read_jobs(&names)).await?;
         let (mut orders, mut ordered, mut left) = (Vec::new(), Vec::new(), Vec::new());
         for ((item, record), holder_read) in open.into_iter().zip(records).zip(holder_read) {

@@ -7,9 +7,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::engine::dispatch::definition::Definition;
 use schedd_core::domain::job::job_spec::JobSpec;
 use schedd_core::domain::job::unique_rule::{Unique, UniqueKey};
 use schedd_schedule::names::JobName;
+use schedd_schedule::schedule_form::Schedule;
 use schedd_schedule::time::unix_millis::UnixMillis;
 use schedd_store::{JobRecord, Store, StoreError, UniqueHolder};
 
@@ -51,7 +53,33 @@ pub(crate) async fn read_key_holders(
     Ok(specs.iter().map(holder_read).collect())
 }
 
+/// Takes the key from each holder that recurs and has no further runs, as `list` shows by `finished`.
+pub(crate) async fn release_finished(
+    store: &Store,
+    holders: &[Result<Option<KeyHolder>, StoreError>],
+) -> Result<(), StoreError> {
+    for job in holders.iter().flatten().flatten().filter_map(KeyHolder::without_next_run) {
+        if let Some(key) = &job.unique
+            && store.list_open(&job.name).await?.is_empty()
+        {
+            store.release_unique(&job.name, key).await?;
+        }
+    }
+    Ok(())
+}
+
 impl KeyHolder {
+    /// Returns the holder's record if it recurs by times and no run of it is planned.
+    fn without_next_run(&self) -> Option<&JobRecord> {
+        let job = self.record.as_ref().filter(|job| job.is_live() && !job.is_once)?;
+        let is_planned = job.pending.is_some() || job.paused_run.is_some();
+        let spec = Definition::of(job.clone()).ok().filter(|_| !is_planned)?.spec;
+        let has_times = !matches!(spec.schedule, Schedule::Manual | Schedule::After(_))
+            && !spec.schedule.is_at_boot()
+            && !spec.is_on_each_node();
+        has_times.then_some(job)
+    }
+
     /// Returns the record of the job that an add with this key changes. This is the holder of the
     /// key, if the holder was added with a debounce and has not begun. Otherwise returns `None`,
     /// and the add makes a new job.
