@@ -186,7 +186,7 @@ end
 -- Moves the runs that have begun or were asked for to the job's new lane, with their ready times. The
 -- former lane may have no node or worker.
 local function move_to_lane()
-  for _, runs in ipairs({k.open, k.manual, k.catch_up, k.backfill}) do
+  for _, runs in ipairs({k.open, k.manual, k.catch_up}) do
     for _, id in ipairs(redis.call('ZRANGE', runs, 0, 999)) do
       local ready = redis.call('ZSCORE', k.old_due, id)
       if ready then

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- Ends an attempt: the run gets its final state and moves to history, or becomes due again for
 -- another attempt.
--- Guard: the lease is in the set under this fence; the run has no later fence and has not ended. If
--- this call ends the run, the job is in the lane that the caller read.
+-- Guard: the lease is in the set under this fence; the run has no later fence and has not ended. The
+-- job is in the lane that the caller read.
 -- A repeated call returns the same reply. A node without the lease gets the reply `lost` and
 -- changes nothing.
 -- Keys: run, job, jobs, due (of the run's lane), job_due (of the job's lane as the caller read it),
@@ -53,6 +53,12 @@ if stop and verdict == 'cancelled' then
   facts[#facts + 1], facts[#facts + 2] = 'by', by
 end
 
+-- The run goes back to the present lane of its job, and so does the next run that this end plans. A run
+-- of a host stays in the lane of the host.
+local lane = changed_lane(k, job_lane)
+if lane then return {'moved', lane} end
+local home = string.find(k.due, '}:due:@', 1, true) and k.due or k.job_due
+
 if goes_back then
   local ready_at = verdict == 'release' and now or now + tonumber(ready)
   if verdict == 'retry' then
@@ -75,20 +81,18 @@ if goes_back then
     end
     if past == '' then redis.call('HSET', k.run, 'handed_back', reason) else keep_cut(k.run, attempt, past) end
   end
-  redis.call('ZADD', k.due, ready_at, id)
+  redis.call('ZADD', home, ready_at, id)
   redis.call('HSET', k.run, 'state', 'scheduled', 'ready', int(ready_at), 'waits_from', int(now), 'reason', reason, unpack(facts))
   if places[1] then redis.call('HDEL', k.run, 'places', 'waited_from') end
   leave_gates(k, id, places, verdict == 'retry' and 'ended' or 'left', now)
   redis.call('ZREM', k.leases, member)
   leave_queue(k, id)
-  nudge_if_head(k.nudge, k.due, id)
+  nudge_if_head(k.nudge, home, id)
   if verdict == 'retry' then return {'retrying', ready_at} end
   if verdict == 'ask_later' then return {'asking_later', ready_at} end
   return {'released'}
 end
 
-local lane = changed_lane(k, job_lane)
-if lane then return {'moved', lane} end
 end_run(k, id, verdict, reason, now, facts)
 if places[1] then redis.call('HDEL', k.run, 'places') end
 leave_gates(k, id, places, 'ended', now)

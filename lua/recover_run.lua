@@ -54,12 +54,14 @@ if stop and verdict == 'retry' then
 end
 if places[1] then redis.call('HDEL', k.run, 'places', 'waited_from') end
 if verdict == 'retry' then
-  redis.call('ZADD', k.due, now, id)
+  -- A run of a host stays in the lane of the host.
+  local home = string.find(k.due, '}:due:@', 1, true) and k.due or k.job_due
+  redis.call('ZADD', home, now, id)
   redis.call('HSET', k.run, 'state', 'scheduled', 'ready', int(now), 'reason', reason)
   leave_gates(k, id, places, 'ended', now)
   redis.call('ZREM', k.leases, member)
   leave_queue(k, id)
-  wake_nodes(k.nudge, 'due', k.due)
+  wake_nodes(k.nudge, 'due', home)
   return {'recovered'}
 end
 end_run(k, id, verdict, reason, now, {'by', by})

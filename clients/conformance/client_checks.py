@@ -16,7 +16,7 @@ QUEUE, TOKEN = "checks", "schedd_conformance"
 PATIENCE = 60.0
 QUESTION = {"claim_id", "worker", "handlers", "max", "wait_ms", "lease_ms"}
 REPORT = {"heartbeat": {"progress"}, "complete": {"output"}, "fail": {"error", "output", "retry", "retry_in_ms"},
-          "release": {"delay_ms"}}
+          "release": {"delay_ms", "begun"}}
 ENDS = ("complete", "fail", "release")
 LOST, HELD = "lost answer", "answer after some seconds"
 

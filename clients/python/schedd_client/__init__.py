@@ -17,8 +17,6 @@ import urllib.parse
 import uuid
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
-__all__ = ["Again", "ApiError", "Client", "Run", "Stop", "Worker"]
-
 Items = List[Dict[str, Any]]
 URL = re.compile(r"unix:(?://)?(?P<socket>/.{1,106})|http(?P<tls>s?)://(?P<host>(?:\[[^][\s/@]+\]"
                  r"|[^][\0-\x20\x7f/?#@:]+)(?::(?P<port>\d+))?)(?P<base>(?:/[^/?#]+)*)/*", re.I)
@@ -82,8 +80,7 @@ class Client:
     def request(self, method: str, path: str, body: Any = None, *, headers: Mapping[str, str] = {},
                 patience: Optional[float] = None, timeout: Optional[float] = None,
                 abort: Abort = Abort()) -> Any:
-        """Returns the document of the answer, or None after `abort`. Tries again for `patience`
-        seconds while the API is busy or out of reach, so the request must be repeatable."""
+        """Returns the answer, or None after `abort`. Repeats it while the API is busy or away."""
         data = None if body is None else json.dumps(body, ensure_ascii=False).encode()
         place = urllib.parse.quote((self._parts["base"] or "") + path, "/?&=%:@!$'()*+,;~")
         head = {"Connection": "close", "Content-Type": "application/json", **self._auth, **headers}
@@ -121,29 +118,29 @@ class Client:
         """Adds a job for workers of `handler`, due at once without `in_`, `at`, `cron` or `every`.
         Other keys: `queue`, `name`, `if_absent`, those of `[jobs.NAME]`. One key adds one job."""
         body = {key.rstrip("_"): value for key, value in keys.items() if value is not None}
-        if not {"in", "at", "cron", "every"} & body.keys():
-            body["in"] = "0s"
+        body.update({} if {"in", "at", "cron", "every"} & body.keys() else {"in": "0s"})
         body.update(handler=handler, payload=payload)
         key = str(idempotency_key or uuid.uuid4().hex)
         if not re.fullmatch("[ -~]{1,255}", key):
             raise ValueError(f"idempotency_key: found {key!r}, wanted 1 to 255 ASCII characters")
         return dict(self.request("POST", "/v1/jobs", body, headers={"Idempotency-Key": key}))
 
-    def report(self, verb: str, runs: Items, patience: Optional[float] = None) -> Items:
-        """Reports about runs: heartbeat, complete, fail or release. Returns an answer for each.
-        If schedd refuses the members, it gets a heartbeat without progress, or a short fail."""
+    def report(self, verb: str, runs: Items, patience: Optional[float] = None,
+               timeout: Optional[float] = None) -> Items:
+        """Reports about runs, and again without output or progress if schedd refuses those."""
         # JSON has no half characters, which some file names have. They become "?".
         runs = json.loads(json.dumps(runs, ensure_ascii=False).encode("utf-8", "replace"))
         try:
-            found = self.request("POST", f"/v1/runs/{verb}", {"runs": runs}, patience=patience)
+            found = self.request("POST", f"/v1/runs/{verb}", {"runs": runs}, patience=patience,
+                                 timeout=timeout)
         except ApiError as error:
-            less = {} if verb == "heartbeat" else {"error": "schedd refused the report"}
-            bare = [{key: run[key] for key in ("run_id", "token", "retry") if key in run} | less
-                    for run in runs]
+            kept = {"run_id", "token", "retry"}
+            bare = [{key: run[key] if key in kept else "schedd refused the report" for key in run
+                     if key in kept or key == "error"} for run in runs]
             if error.status not in (400, 413, 422) or bare == runs:
                 raise
             log.error("%s: %s", verb, error)
-            return self.report("fail" if less else verb, bare, patience)
+            return self.report(verb, bare, patience, timeout)
         for answer in found["runs"]:
             if answer["result"] not in ("ok", "cancel", "lost"):
                 log.warning("%s of run %s: %s", verb, answer["run_id"], answer["result"])
@@ -172,11 +169,11 @@ class Run:
         self.payload, self.cancelled = document["payload"], threading.Event()
         self.is_lost, self.item = False, {"run_id": self.id, "token": self.token}
         self.news: Dict[str, Any] = {}
+        self.until = time.monotonic() + document["lease_ms"] * 0.0009  # A tenth is left for clocks.
 
     def progress(self, percent: float, text: str = "") -> None:
         """Says how far the work is. The next heartbeat, within a third of the lease, reports it."""
-        whole = int(min(100, max(0, percent)))
-        self.news = {"progress": {"percent": whole, "text": str(text)[:256]}}
+        self.news = {"progress": {"percent": int(min(100, max(0, percent))), "text": text[:256]}}
 
 
 class Worker:
@@ -198,10 +195,7 @@ class Worker:
 
     def handler(self, name: str) -> Callable[[Handler], Handler]:
         """Makes the function the handler of this name. It gets the payload and the run."""
-        def register(function: Handler) -> Handler:
-            self._handlers[name] = function
-            return function
-        return register
+        return lambda function: self._handlers.setdefault(name, function)
 
     def stop(self, *_: object) -> None:
         """Stops asking. `run` returns when all runs have ended. A second call stops the runs."""
@@ -285,16 +279,22 @@ class Worker:
             return "fail", {"error": text[:2000], "output": traceback.format_exc()[-OUTPUT_CHARS:],
                             "retry": not isinstance(error, Stop)}
 
-    def _beat(self) -> None:
-        while not self._ended.wait(self._lease / 3):
-            runs = list(self._runs.values())
+    def _beat(self, pause: float = 0.0) -> None:
+        while not self._ended.wait(pause):
+            now, runs, pause = time.monotonic(), list(self._runs.values()), self._lease / 3
             for part in (runs[at:at + 500] for at in range(0, len(runs), 500)):
                 try:
                     items = [{**run.item, **run.news} for run in part]
-                    answers = self._client.report("heartbeat", items, self._lease / 3)
+                    answers = self._client.report("heartbeat", items, 0.0, min(10, self._lease / 4))
                     for run, answer in zip(part, answers):
+                        if answer["result"] in ("ok", "cancel"):
+                            run.until = now + self._lease * 0.9
                         if answer["result"] not in ("ok", "again"):
                             run.is_lost = answer["result"] != "cancel"
                             run.cancelled.set()
                 except Exception as error:
                     log.warning("no heartbeat: %s", error)
+                    pause = self._lease / 20
+                    for run in (run for run in part if time.monotonic() + pause > run.until):
+                        run.is_lost = True  # Soon another worker may have the run.
+                        run.cancelled.set()

@@ -117,7 +117,6 @@ impl WorkProgram {
             (ProcessEnd::Short | ProcessEnd::Refused, _) => WorkEnd::NotStarted,
             (ProcessEnd::ByItself | ProcessEnd::Stopped, Some(0)) => WorkEnd::Done { output },
             (ProcessEnd::ByItself, Some(GIVES_BACK)) => WorkEnd::GivenBack,
-            (ProcessEnd::Stopped, Some(GIVES_BACK)) => WorkEnd::Stopped { has_begun: true },
             (ProcessEnd::Stopped, _) if why == Some(WorkStop::Shutdown) => {
                 WorkEnd::Stopped { has_begun: true }
             }

@@ -1,6 +1,6 @@
 //! Reports of workers about their runs.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     QUEUE, add, claim, claim_at, claim_now, question, report, report_at, second_node, shown,
@@ -151,7 +151,7 @@ fn an_attempt_whose_worker_is_silent_ends_after_its_timeout_and_not_with_the_lea
 fn a_job_that_leaves_its_worker_runs_with_its_retries_by_the_new_definition() {
     let scene = ApiScene::start(DEFINING, QUEUE);
     let retry = json!({"limit": 3, "delay": "2s"});
-    for name in ["often", "asked"] {
+    for name in ["often", "asked", "busy"] {
         let mut job = json!({"name": name, "queue": "mail", "handler": "send", "retry": retry});
         if name == "often" {
             job["every"] = "1s".into();
@@ -159,20 +159,29 @@ fn a_job_that_leaves_its_worker_runs_with_its_retries_by_the_new_definition() {
         scene.post("admin", "/v1/jobs", &job.to_string()).of(201);
     }
     scene.post("admin", "/v1/jobs/asked/run", "").of(200);
-    let mut left = vec!["asked", "often"];
+    scene.post("admin", "/v1/jobs/busy/run", "").of(200);
+    let (mut left, mut busy) = (vec!["asked", "often", "busy"], Value::Null);
     while !left.is_empty() {
         for run in claim(&scene, &format!("c{}", left.len()), json!({"wait_ms": 5_000})) {
-            report(&scene, "fail", &run, json!({"error": "no"}));
             left.retain(|name| run["job"] != *name);
+            if run["job"] == "busy" {
+                busy = run;
+            } else {
+                report(&scene, "fail", &run, json!({"error": "no"}));
+            }
         }
     }
-    for name in ["often", "asked"] {
+    for name in ["often", "asked", "busy"] {
         let mut words = vec!["add", "--name", name, "--replace", "--queue", "mail"];
         words.extend(["--retry", "3", "--retry-delay", "2s", "--shell", "echo shell"]);
         if name == "often" {
             words.extend(["--every", "1s"]);
         }
         scene.ctl("admin").run(&words).good();
+        if name == "busy" {
+            // Its attempt began before the change.
+            assert_eq!(report(&scene, "fail", &busy, json!({"error": "no"}))["result"], "ok");
+        }
         until(&format!("a run of {name} was retried by the new definition"), LONG, || {
             let runs = scene.get("viewer", &format!("/v1/runs?job={name}")).of(200);
             let runs = runs["items"].as_array()?.clone();

@@ -521,12 +521,14 @@ fn due_within(spec: &JobSpec, since: UnixMillis) -> Cow<'_, JobSpec> {
     Cow::Owned(JobSpec { schedule, ..spec.clone() })
 }
 
-/// Returns the gates at which waiting runs may start after this edit. If the gates of the job
-/// changed, these are all its old gates. If only the schedule changed, this is the group of the
+/// Returns the gates at which waiting runs may start after this edit. If the gates or the lane of the
+/// job changed, these are all its old gates. If only the schedule changed, this is the group of the
 /// job, because another member may wait for this job's turn.
 fn gates_left(old: &Definition, new: &JobSpec, change: DefinitionChange) -> Vec<Gate> {
     let gates = |spec: &JobSpec| gates_of(&old.record.name, spec, false);
-    let is_same = gates(&old.spec) == gates(new) && old.spec.per_key == new.per_key;
+    let is_same = gates(&old.spec) == gates(new)
+        && old.spec.per_key == new.per_key
+        && old.record.lane == new.lane();
     match (is_same, change) {
         (false, _) => gates(&old.spec),
         (true, DefinitionChange::Schedule | DefinitionChange::Zone) => {

@@ -61,6 +61,7 @@ pub(crate) async fn release_finished(
     for job in holders.iter().flatten().flatten().filter_map(KeyHolder::without_next_run) {
         if let Some(key) = &job.unique
             && store.list_open(&job.name).await?.is_empty()
+            && store.list_spread(&job.name).await?.is_empty()
         {
             store.release_unique(&job.name, key).await?;
         }
@@ -72,7 +73,7 @@ impl KeyHolder {
     /// Returns the holder's record if it recurs by times and no run of it is planned.
     fn without_next_run(&self) -> Option<&JobRecord> {
         let job = self.record.as_ref().filter(|job| job.is_live() && !job.is_once)?;
-        let is_planned = job.pending.is_some() || job.paused_run.is_some();
+        let is_planned = job.pending.is_some() || job.paused_at.is_some();
         let spec = Definition::of(job.clone()).ok().filter(|_| !is_planned)?.spec;
         let has_times = !matches!(spec.schedule, Schedule::Manual | Schedule::After(_))
             && !spec.schedule.is_at_boot()

@@ -75,13 +75,19 @@ impl HandedClaims {
         kept.insert(handed.claim.run.clone(), handed);
     }
 
-    /// Removes and returns the claims whose attempts took longer than their timeouts and `more`.
-    pub(super) fn take_overdue(&self, more: Duration) -> Vec<HandedClaim> {
-        let is_over = |_: &RunId, handed: &mut HandedClaim| {
+    /// Adds a claim, unless a claim of the same run is known.
+    pub(super) fn add_again(&self, handed: HandedClaim) {
+        self.lock().entry(handed.claim.run.clone()).or_insert(handed);
+    }
+
+    /// Returns the claims whose attempts took longer than their timeouts and `more`. A report about
+    /// such an attempt forgets its claim.
+    pub(super) fn overdue(&self, more: Duration) -> Vec<HandedClaim> {
+        let is_over = |handed: &&HandedClaim| {
             let most = handed.definition.spec.timeout.saturating_add(more);
             handed.now().since(handed.claim.claimed_at) > most
         };
-        self.lock().extract_if(is_over).map(|(_, handed)| handed).collect()
+        self.lock().values().filter(is_over).cloned().collect()
     }
 
     /// Returns the claim that `report` proves to have. Forgets it if the report ends the attempt, so

@@ -1,5 +1,6 @@
 //! The questions of workers that wait for runs at a node.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -80,9 +81,11 @@ impl WaitingAsks {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Puts questions back in front of those that came meanwhile.
+    /// Puts questions back in front of those that came meanwhile, but for questions that were sent again.
     pub(super) fn put_back(&self, mut asks: Vec<WaitingAsk>) {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let again: HashSet<String> = waiting.iter().map(|ask| ask.ask.id.clone()).collect();
+        asks.retain(|ask| !again.contains(&ask.ask.id));
         asks.append(&mut waiting);
         *waiting = asks;
     }

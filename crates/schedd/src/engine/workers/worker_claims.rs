@@ -5,6 +5,7 @@
 //! the next known run is ready.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -51,6 +52,8 @@ pub(crate) struct WorkerClaims {
     pub(super) waiting: Arc<WaitingAsks>,
     pub(super) handed: HandedClaims,
     claimer: tokio::sync::Mutex<Claimer>,
+    /// The number of polls of lanes so far.
+    pub(super) polls: AtomicU64,
     /// Until when no at-most-once run is claimed, because replicas lacked the mark of the last.
     unmarked_until: Mutex<Option<BootInstant>>,
 }
@@ -133,6 +136,7 @@ impl WorkerClaims {
             waiting: Arc::default(),
             handed: HandedClaims::default(),
             claimer,
+            polls: AtomicU64::new(0),
             unmarked_until: Mutex::default(),
         }
     }
@@ -298,6 +302,7 @@ async fn serve(
         .collect();
     let known = claims.loss_watch.known_now();
     let sent = BootInstant::now();
+    claims.polls.fetch_add(1, Ordering::Relaxed);
     let poll = claims.node.store.list_due(&asks).await?;
     claims.node.outage_log.answered();
     if !claims.loss_watch.knows(&poll, known) {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tokio::sync::oneshot;
 
@@ -61,6 +62,11 @@ impl WorkerDesk {
 
     pub(super) fn is_of_shard(&self) -> bool {
         self.node.store.shard_number().is_some()
+    }
+
+    /// Returns the number of polls for runs so far. While it stays the same, nobody got a run.
+    pub(super) fn polls(&self) -> u64 {
+        self.claims.polls.load(Ordering::Relaxed)
     }
 
     /// Returns true if one-shots of `queue` may be on shards.

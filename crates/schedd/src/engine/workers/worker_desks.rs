@@ -24,6 +24,11 @@ pub struct WorkerDesks {
     shards: Arc<Mutex<BTreeMap<u32, WorkerDesk>>>,
 }
 
+/// Returns the number of polls for runs at these desks so far.
+fn polls_of(desks: &[WorkerDesk]) -> u64 {
+    desks.iter().map(WorkerDesk::polls).sum()
+}
+
 impl WorkerDesks {
     pub(in crate::engine) fn new(home: WorkerDesk) -> Self {
         Self { home, shards: Arc::default() }
@@ -49,6 +54,7 @@ impl WorkerDesks {
         if !runs.is_empty() {
             return Ok(WorkerAnswer { runs, is_draining: false });
         }
+        let polls = polls_of(&desks);
         let turn = Arc::<AskTurn>::default();
         let waits = desks.iter().map(|desk| desk.wait_for_runs(&ask, &turn));
         let mut waits: FuturesUnordered<_> = waits.collect();
@@ -58,11 +64,13 @@ impl WorkerDesks {
                 return Ok(WorkerAnswer { runs, is_draining: self.home.is_draining() });
             }
         }
-        // The same question may wait twice, here and at another node, because its first connection broke.
-        // Then the other one may have got the runs.
-        let is_repeatable = !ask.wait.is_zero();
-        let runs =
-            if is_repeatable { Self::claimed_before(&desks, &ask).await? } else { Vec::new() };
+        // The same question may wait at another node too, because its first connection broke. Then that
+        // node may have got the runs, after a change that this node has seen too.
+        let runs = if polls_of(&desks) == polls {
+            Vec::new()
+        } else {
+            Self::claimed_before(&desks, &ask).await?
+        };
         Ok(WorkerAnswer { runs, is_draining: self.home.is_draining() })
     }
 

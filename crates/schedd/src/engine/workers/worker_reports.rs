@@ -78,16 +78,17 @@ impl OpenRun {
 pub(crate) async fn end_overdue(reports: Arc<WorkerReports>) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
-        for handed in reports.claims.handed.take_overdue(AFTER_TIMEOUT) {
+        for handed in reports.claims.handed.overdue(AFTER_TIMEOUT) {
             let (run, shard) = (handed.claim.run.clone(), reports.node.store.shard_number());
             let token = RunToken::new(shard, handed.claim.fence, &handed.ask.id);
             let report = ReportedRun { run, token, report: not_ended() };
             if let Err(error) = reports.record(vec![report], &[]).await {
+                // The report forgot the claim.
+                reports.claims.handed.add_again(handed);
                 reports
                     .node
                     .outage_log
                     .failed(&error, "runs of workers do not end at their timeouts");
-                reports.claims.handed.add(handed);
             }
         }
     }
@@ -296,7 +297,7 @@ impl WorkerReports {
         let spec = &definition.spec;
         let mut outcome = outcome_of(report, open.age() > spec.timeout);
         let mut stop_cause = None;
-        if outcome.ending == Ending::Failed
+        if matches!(outcome.ending, Ending::Failed | Ending::ShutDown)
             && let Some(cause) = self.stop_request(open).await?
         {
             (outcome.ending, stop_cause) = (Ending::Stopped, Some(cause));
@@ -363,10 +364,13 @@ fn repeated(record: &RunRecord, report: &Report) -> WorkerReply {
                 || record.state == RunState::Scheduled && record.reason.as_deref() == Some("retry")
         }
         Report::Release { .. } => {
-            let reasons = [Some(RELEASED), Some(SHUTDOWN)];
-            matches!(record.state, RunState::Cancelled | RunState::Lost)
-                || record.state == RunState::Scheduled
-                    && reasons.contains(&record.reason.as_deref())
+            let reason = record.reason.as_deref();
+            match record.state {
+                RunState::Cancelled => true,
+                RunState::Lost => reason == Some(SHUTDOWN),
+                RunState::Scheduled => reason == Some(RELEASED) || reason == Some(SHUTDOWN),
+                _ => false,
+            }
         }
     };
     if is_same { WorkerReply::Ok(None) } else { WorkerReply::Stale }
