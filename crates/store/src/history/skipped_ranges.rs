@@ -83,8 +83,8 @@ impl SkippedRecord {
 
 impl Store {
     /// Returns the occurrences of a job within `[first, last]` whose runs have records, in order.
-    /// The search covers open and waiting runs, the newest 10,000 ended runs, and the dead letters,
-    /// which may have left the history.
+    /// The search covers open, waiting and spread runs, the newest 10,000 ended runs, and the dead
+    /// letters, which may have left the history.
     pub async fn recorded_within(
         &self,
         job: &JobName,
@@ -97,6 +97,8 @@ impl Store {
             let range = pipeline.cmd("ZRANGE").arg(key).arg(first.as_i64()).arg(last.as_i64());
             range.arg("BYSCORE").arg("LIMIT").arg(0).arg(1_000);
         }
+        // The score of a spread run is the time from which it is ready.
+        pipeline.cmd("ZRANGE").arg(self.keys.catch_up(job)).arg(0).arg(999);
         let mut answers = self.link.query(&mut pipeline).await?;
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.job_dead(job)).arg(0).arg(LOOKED_AT - 1).arg("REV");

@@ -150,6 +150,21 @@ async fn doctor_sees_a_range_that_reports_otherwise_than_the_schedule_of_then_ha
     assert!(reported.len() == 1 && reported[0].contains(&wanted), "{reported:?}");
 }
 
+/// A spread run stands between the ends of a range that does not count it.
+#[tokio::test]
+async fn a_run_given_back_leaves_a_range_that_does_not_count_a_spread_run() {
+    use Step::{Advance, Claim, EditRest, EditSchedule, GiveBack, Resume, Trim};
+    let catch_up = json!({"max_age": null, "max_count": 3, "mode": "all", "spread": "1m"});
+    let rules = json!({"catch_up": catch_up, "overlap": "skip"});
+    let mut steps = vec![Claim; 4];
+    steps.extend([GiveBack(1), Claim, Advance(3_513), GiveBack(6), Advance(1_000), EditRest]);
+    steps.extend([Resume, GiveBack(31), Claim, Advance(88_415), Claim, GiveBack(23), GiveBack(27)]);
+    steps.extend([Advance(138_449), Advance(32_170), EditSchedule(3), Advance(347_321), Claim]);
+    steps.extend([GiveBack(9), Claim, Claim, Claim, GiveBack(35), Claim, Advance(509_102), Claim]);
+    steps.extend([Advance(274_965), Trim(0), GiveBack(10), Claim]);
+    play(rules, &steps).await;
+}
+
 async fn play(rules: Value, steps: &[Step]) {
     let mut play = Play::begin(rules).await;
     for (at, step) in steps.iter().enumerate() {
