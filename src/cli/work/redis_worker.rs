@@ -19,13 +19,12 @@ use crate::cli::global::Global;
 use crate::cli::local_zone::local_zone;
 use crate::cli::render::{Console, rfc3339};
 use schedd::WorkerNode;
-use schedd::attempts::{Attempt, Control, Execute, ExecutorAbilities, OutputBuffer, StopReason};
+use schedd::attempts::{Attempt, Control, Execute, OutputBuffer, StopReason};
 use schedd::engine::{PresenceError, WorkerServing};
 use schedd_core::domain::job::job_spec::Action;
-use schedd_core::domain::job::ping::Ping;
 use schedd_core::domain::queue::queue_rules::unknown_queue;
 use schedd_core::domain::run::run_state::{AskedNext, AttemptOutcome, Ending};
-use schedd_schedule::names::{NodeName, QueueName, RunId};
+use schedd_schedule::names::{NodeName, QueueName};
 use schedd_store::Store;
 
 /// The time for which a stop waits for processes: practically for ever, as the first signal asks.
@@ -38,7 +37,7 @@ struct ProgramExecutor(WorkProgram);
 pub(super) struct RedisWorker {
     pub(super) queue: QueueName,
     pub(super) serving: WorkerServing,
-    /// The name of its node. `None` for the name of the host with a random word.
+    /// The name of the worker's node. With `None`, the node gets the host's name and a random word.
     pub(super) name: Option<NodeName>,
     pub(super) lease: Duration,
     pub(super) program: WorkProgram,
@@ -114,29 +113,6 @@ impl Execute for ProgramExecutor {
             outcome_of(end, *stop_sender.borrow())
         })
     }
-
-    /// Sends nothing. A daemon sends the pings about ends, which are notices.
-    fn ping<'a>(&'a self, _: &'a str, _: &'a RunId, _: Ping) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(std::future::ready(Ok(())))
-    }
-
-    fn are_ready(&self) -> bool {
-        true
-    }
-
-    fn short_of(&self) -> Option<String> {
-        None
-    }
-
-    fn note_claimed(&self, _: &Action) {}
-
-    fn capacity(&self) -> usize {
-        usize::MAX
-    }
-
-    fn abilities(&self) -> ExecutorAbilities {
-        ExecutorAbilities::default()
-    }
 }
 
 impl From<StopReason> for WorkStop {
@@ -165,7 +141,8 @@ fn run_of(attempt: &Attempt) -> Option<WorkerRun> {
     })
 }
 
-/// Returns the outcome of an attempt whose work ended so. `stop` is the stop that was asked for.
+/// Returns the outcome of an attempt for `end`, the end of its program. `stop` is the reason to stop
+/// that the node gave, if any.
 fn outcome_of(end: WorkEnd, stop: Option<WorkStop>) -> AttemptOutcome {
     match end {
         WorkEnd::Done { .. } => AttemptOutcome::bare(Ending::Succeeded),

@@ -20,7 +20,7 @@ struct EventText {
     fields: String,
 }
 
-/// Prints the warnings and errors of this process from now on.
+/// Makes this process print its log events of the levels warning and error to standard error.
 pub(super) fn print_warnings() {
     // A process has one log. Only a test starts a second.
     let _ = tracing_subscriber::registry().with(WarningPrinter).try_init();

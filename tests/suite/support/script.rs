@@ -8,9 +8,8 @@ use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
 use super::effects::Effect;
-use schedd::attempts::{Attempt, Control, Execute, ExecutorAbilities, OutputBuffer};
+use schedd::attempts::{Attempt, Control, Execute, OutputBuffer};
 use schedd_core::domain::job::job_spec::Action;
-use schedd_core::domain::job::ping::Ping;
 use schedd_core::domain::run::excerpt::ExcerptStream;
 use schedd_core::domain::run::run_state::{AttemptOutcome, Ending};
 use schedd_core::host::boot_clock::BootInstant;
@@ -225,32 +224,5 @@ impl Execute for Script {
             }
             attended.unwrap_or_else(|outcome| outcome)
         })
-    }
-
-    fn ping<'a>(
-        &'a self,
-        _base: &'a str,
-        _run: &'a RunId,
-        _ping: Ping,
-    ) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(async { Ok(()) })
-    }
-
-    fn are_ready(&self) -> bool {
-        true
-    }
-
-    fn short_of(&self) -> Option<String> {
-        None
-    }
-
-    fn note_claimed(&self, _action: &Action) {}
-
-    fn capacity(&self) -> usize {
-        usize::MAX
-    }
-
-    fn abilities(&self) -> ExecutorAbilities {
-        ExecutorAbilities::default()
     }
 }

@@ -11,10 +11,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use schedd_core::domain::job::job_spec::Action;
-use schedd_core::domain::job::ping::Ping;
 use schedd_core::domain::run::run_state::{AskedNext, AttemptOutcome, Ending};
 use schedd_core::host::boot_clock::BootInstant;
-use schedd_schedule::names::RunId;
 use schedd_schedule::time::duration::format_duration;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
@@ -24,7 +22,7 @@ use super::handler_failure::Failure;
 use super::handlers::Handlers;
 use super::run_handle::{Run, RunContext};
 use crate::attempts::lease_guard::{Interruption, LeaseGuard};
-use crate::attempts::{Attempt, Control, Execute, ExecutorAbilities, OutputBuffer};
+use crate::attempts::{Attempt, Control, Execute, OutputBuffer};
 use crate::client::Client;
 
 /// The interval at which the end of the lease is checked while a handler ends.
@@ -117,35 +115,6 @@ impl<S: Send + Sync + 'static> Execute for HandlerExecutor<S> {
         output: &'a OutputBuffer,
     ) -> BoxFuture<'a, AttemptOutcome> {
         Box::pin(self.attempt(attempt, control, output))
-    }
-
-    /// Sends nothing, because only a daemon has an HTTP client. The pings about the end of a run are
-    /// notices, which a daemon sends.
-    fn ping<'a>(
-        &'a self,
-        _base: &'a str,
-        _run: &'a RunId,
-        _ping: Ping,
-    ) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(std::future::ready(Ok(())))
-    }
-
-    fn are_ready(&self) -> bool {
-        true
-    }
-
-    fn short_of(&self) -> Option<String> {
-        None
-    }
-
-    fn note_claimed(&self, _action: &Action) {}
-
-    fn capacity(&self) -> usize {
-        usize::MAX
-    }
-
-    fn abilities(&self) -> ExecutorAbilities {
-        ExecutorAbilities::default()
     }
 }
 

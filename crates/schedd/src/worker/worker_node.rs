@@ -18,12 +18,12 @@ use crate::program_host;
 /// The most letters of a host's name in the name of a worker.
 const HOST_LETTERS: usize = 40;
 
-/// The node of a worker within this program, before its start.
+/// The settings of a node that is part of this program and takes only runs of handlers.
 #[doc(hidden)]
 pub struct WorkerNode {
     /// The Redis of the jobs.
     pub store: Store,
-    /// The zone of schedules that name no zone.
+    /// The time zone for schedules without a time zone of their own.
     pub zone: Zone,
     /// The queues, slots, labels and handlers of the worker.
     pub serving: WorkerServing,

@@ -109,7 +109,7 @@ impl FileChains {
     /// roots or too many children, at most `MOST_FAULTS`. `jobs` is the table of all jobs.
     pub(crate) fn refuse_broken(&self, jobs: Option<&TableReader<'_>>, problems: &mut Problems) {
         let Some(jobs) = jobs else { return };
-        // Parents that have a fault are left out, so that the rest shows its own faults.
+        // The links of jobs with a fault are removed here, so that the other chains are judged too.
         let mut sound = self.graph.clone();
         for job in self.graph.children() {
             for parent in self.graph.parents_of(job) {

@@ -75,7 +75,7 @@ impl HandedClaims {
         kept.insert(handed.claim.run.clone(), handed);
     }
 
-    /// Adds a claim, unless a claim of the same run is known.
+    /// Adds a claim. A claim of the same run that is remembered already stays.
     pub(super) fn add_again(&self, handed: HandedClaim) {
         self.lock().entry(handed.claim.run.clone()).or_insert(handed);
     }

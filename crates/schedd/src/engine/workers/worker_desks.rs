@@ -64,8 +64,8 @@ impl WorkerDesks {
                 return Ok(WorkerAnswer { runs, is_draining: self.home.is_draining() });
             }
         }
-        // The same question may wait at another node too, because its first connection broke. Then that
-        // node may have got the runs, after a change that this node has seen too.
+        // The worker may have sent this question to another node before, over a connection that broke.
+        // That node may have claimed runs for it meanwhile. This node then polled too.
         let runs = if polls_of(&desks) == polls {
             Vec::new()
         } else {
@@ -74,7 +74,7 @@ impl WorkerDesks {
         Ok(WorkerAnswer { runs, is_draining: self.home.is_draining() })
     }
 
-    /// Returns the open runs that earlier questions with the same id got.
+    /// Returns the runs that earlier questions with the id of `ask` got and that have not ended.
     async fn claimed_before(
         desks: &[WorkerDesk],
         ask: &WorkerAsk,

@@ -74,37 +74,36 @@ fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Finding> {
     found
 }
 
+/// Returns what keeps a run that has not started.
 fn not_started(facts: &Facts, run: &RunFacts) -> Vec<Finding> {
     let due = run.run.due();
-    let late = facts.now.since(run.ready.unwrap_or(due).max(due));
-    let delay = Delay::of(facts, run);
-    let mut found = Vec::new();
-    if late > ON_TIME {
-        found.push(finding(
-            "not_started",
-            format!("The run has been due for {} and has not started.", span(late)),
-        ));
-    }
-    if facts.owed().is_some_and(|owed| owed.run == run.run) {
-        found.extend(blockers(facts, run, &delay));
-    }
-    found.extend(delay.findings(facts, run));
-    found
+    keeps(facts, run, ("The run", run.ready.unwrap_or(due).max(due)), &Delay::of(facts, run))
 }
 
 /// Returns what keeps the next attempt of a run that has started before.
 fn not_retried(facts: &Facts, run: &RunFacts) -> Vec<Finding> {
-    let since = run.ready.unwrap_or(facts.now);
-    let (late, delay) = (facts.now.since(since), Delay::of_next_attempt(facts, run));
+    let ready = run.ready.unwrap_or(facts.now);
+    keeps(facts, run, ("The next attempt", ready), &Delay::of_next_attempt(facts, run))
+}
+
+/// Returns since when `what` is ready and has not started, and the reasons: what blocks the run now,
+/// and `delay`.
+fn keeps(
+    facts: &Facts,
+    run: &RunFacts,
+    (what, ready): (&str, UnixMillis),
+    delay: &Delay,
+) -> Vec<Finding> {
+    let late = facts.now.since(ready);
     let mut found = Vec::new();
     if late > ON_TIME {
         found.push(finding(
             "not_started",
-            format!("The next attempt has been due for {} and has not started.", span(late)),
+            format!("{what} has been due for {} and has not started.", span(late)),
         ));
     }
     if facts.owed().is_some_and(|owed| owed.run == run.run) {
-        found.extend(blockers(facts, run, &delay));
+        found.extend(blockers(facts, run, delay));
     }
     found.extend(delay.findings(facts, run));
     found
