@@ -1,20 +1,19 @@
 //! The records of runs in Redis.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use redis::Value;
 
 use crate::Store;
 use crate::history::run_wait::RunWait;
-use crate::server::reply::text_of;
+use crate::server::record_fields::RecordFields;
 use crate::server::store_error::StoreError;
 use schedd_core::domain::job::job_spec::Delivery;
 use schedd_core::domain::queue::gate::Gate;
 use schedd_core::domain::queue::lane::Lane;
 use schedd_core::domain::run::resource_use::ResourceUse;
 use schedd_core::domain::run::run_progress::RunProgress;
-use schedd_core::domain::run::run_state::RunState;
+use schedd_core::domain::run::run_state::{RunState, UnknownState};
 use schedd_schedule::chain::chain_end::ParentEnd;
 use schedd_schedule::names::{Fence, RunId};
 use schedd_schedule::time::unix_millis::UnixMillis;
@@ -239,26 +238,18 @@ impl RunRecord {
             && self.past.last().is_some_and(|past| past.is_cut_short && past.number > self.attempt)
     }
 
-    fn read(run: &RunId, fields: &Value) -> Result<Option<Self>, StoreError> {
-        let Value::Array(flat) = fields else {
-            let found = format!("found {fields:?}, wanted the fields of a hash");
-            return Err(StoreError::corrupt(format!("run {run}"), found));
+    fn read(run: &RunId, answer: &Value) -> Result<Option<Self>, StoreError> {
+        let corrupt = |what: String| StoreError::corrupt(format!("run {run}"), what);
+        let Some(fields) = RecordFields::of(answer) else {
+            return Err(corrupt(format!("found {answer:?}, wanted the fields of a hash")));
         };
-        let map: BTreeMap<String, String> = flat
-            .chunks_exact(2)
-            .filter_map(|pair| Some((text_of(&pair[0])?, text_of(&pair[1])?)))
-            .collect();
-        let Some(state) = map.get("state") else { return Ok(None) };
-        let state =
-            state.parse().map_err(|error: schedd_core::domain::run::run_state::UnknownState| {
-                StoreError::corrupt(format!("run {run}"), error.to_string())
-            })?;
-        let text = |field: &str| map.get(field).filter(|text| !text.is_empty()).cloned();
-        let instant =
-            |field: &str| map.get(field).and_then(|ms| ms.parse().ok()).and_then(UnixMillis::new);
-        let number = |field: &str| map.get(field).and_then(|n| n.parse::<u64>().ok());
-        let count = |field: &str| number(field).and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
-        let past = past_attempts(&map);
+        let Some(state) = fields.get("state") else { return Ok(None) };
+        let state = state.parse().map_err(|error: UnknownState| corrupt(error.to_string()))?;
+        let text = |field: &str| fields.filled(field).map(str::to_owned);
+        let instant = |field: &str| fields.instant(field);
+        let number = |field: &str| fields.parsed::<u64>(field);
+        let count = |field: &str| fields.parsed::<u32>(field).unwrap_or(0);
+        let past = past_attempts(&fields);
         Ok(Some(Self {
             run: run.clone(),
             state,
@@ -268,19 +259,17 @@ impl RunRecord {
             incarnation: text("incarnation"),
             claim_token: text("claim"),
             lease: number("lease_ms").map(Duration::from_millis),
-            lane: text("queue")
-                .and_then(|lane| lane.parse().ok())
-                .unwrap_or_else(Lane::default_lane),
+            lane: fields.parsed("queue").unwrap_or_else(Lane::default_lane),
             started_at: instant("started_at"),
             finished_at: instant("finished_at"),
             ready: instant("ready").filter(|_| !state.is_final()),
             waits_from: instant("waits_from"),
-            exit_code: text("exit_code").and_then(|code| code.parse().ok()),
-            signal: text("signal").and_then(|signal| signal.parse().ok()),
-            http_status: text("http_status").and_then(|status| status.parse().ok()),
+            exit_code: fields.parsed("exit_code"),
+            signal: fields.parsed("signal"),
+            http_status: fields.parsed("http_status"),
             reason: text("reason"),
             error: text("error"),
-            left_processes: map.get("left_processes").is_some_and(|flag| flag == "1"),
+            left_processes: fields.get("left_processes") == Some("1"),
             not_enforced: text("not_enforced"),
             // An unknown delivery rule counts as at most once, so that the run does not start
             // twice.
@@ -311,7 +300,7 @@ impl RunRecord {
                 .filter(|_| text("verdict_fence") == text("fence"))
                 .and_then(|used| used.parse().ok()),
             handed_back: text("handed_back"),
-            behind: text("behind").and_then(|run| run.parse().ok()),
+            behind: fields.parsed("behind"),
             waited_from: instant("waited_from"),
             waits: text("waits").map_or_else(Vec::new, |waits| RunWait::read_all(&waits)),
             waiting_for: text("waiting_for").filter(|_| state == RunState::Scheduled),
@@ -324,9 +313,9 @@ impl RunRecord {
 
 /// Returns the earlier attempts, oldest first. Attempts cut short come before the full attempt of
 /// the same number.
-fn past_attempts(fields: &BTreeMap<String, String>) -> Vec<PastAttempt> {
+fn past_attempts(fields: &RecordFields<'_>) -> Vec<PastAttempt> {
     let mut past = Vec::new();
-    for (field, text) in fields {
+    for (field, text) in fields.iter() {
         let (number, is_cut_short) = match (field.strip_prefix("past:"), field.strip_prefix("cut:"))
         {
             (Some(number), _) => (number, false),

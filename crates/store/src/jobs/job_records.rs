@@ -10,9 +10,10 @@ use redis::Value;
 use super::rev::Rev;
 use crate::Store;
 use crate::runs::catch_up_spread::SpreadWindow;
+use crate::server::record_fields::RecordFields;
 use crate::server::reply::{number_of, text_of};
 use crate::server::store_error::StoreError;
-use schedd_core::domain::job::definition_text::{definition_pieces, joined_definition};
+use schedd_core::domain::job::definition_text::{DEFINITION_PIECES, joined_definition};
 use schedd_core::domain::job::notice::NoticeKind;
 use schedd_core::domain::job::unique_rule::UniqueKey;
 use schedd_core::domain::queue::lane::Lane;
@@ -116,80 +117,62 @@ impl JobRecord {
         self.ended.is_none()
     }
 
-    pub(crate) fn read(name: &JobName, fields: &Value) -> Result<Option<Self>, StoreError> {
-        let Value::Array(flat) = fields else {
-            let found = format!("found {fields:?}, wanted the fields of a hash");
-            return Err(StoreError::corrupt(format!("job {name}"), found));
+    pub(crate) fn read(name: &JobName, answer: &Value) -> Result<Option<Self>, StoreError> {
+        let corrupt = |what: String| StoreError::corrupt(format!("job {name}"), what);
+        let Some(fields) = RecordFields::of(answer) else {
+            return Err(corrupt(format!("found {answer:?}, wanted the fields of a hash")));
         };
-        let map: BTreeMap<String, String> = flat
-            .chunks_exact(2)
-            .filter_map(|pair| Some((text_of(&pair[0])?, text_of(&pair[1])?)))
-            .collect();
-        let Some(rev) = map.get("rev") else { return Ok(None) };
-        let missing = |field: &str| {
-            StoreError::corrupt(
-                format!("job {name}"),
-                format!("the field {field:?} is missing or invalid"),
-            )
-        };
-        let text = |field: &str| map.get(field).ok_or_else(|| missing(field));
-        let definition = joined_definition(&map).ok_or_else(|| missing("def"))?;
-        let instant =
-            |field: &str| map.get(field).and_then(|ms| ms.parse().ok()).and_then(UnixMillis::new);
+        let Some(rev) = fields.get("rev") else { return Ok(None) };
+        let missing = |field: &str| corrupt(format!("the field {field:?} is missing or invalid"));
+        let text = |field: &str| fields.get(field).ok_or_else(|| missing(field));
+        let definition =
+            joined_definition(|piece| fields.get(piece)).ok_or_else(|| missing("def"))?;
         // A revision is the time of its change in microseconds.
-        let added = map.get("first_rev").unwrap_or(rev).parse::<i64>().ok();
-        let created = instant("created_at").or_else(|| {
-            UnixMillis::new(added? / 1_000).filter(|_| !map.contains_key("created_at"))
+        let added = fields.get("first_rev").unwrap_or(rev).parse::<i64>().ok();
+        let created = fields.instant("created_at").or_else(|| {
+            UnixMillis::new(added? / 1_000).filter(|_| fields.get("created_at").is_none())
         });
-        let run = |field: &str| match map.get(field).map(String::as_str) {
-            None | Some("") => Ok(None),
+        let run = |field: &str| match fields.filled(field) {
+            None => Ok(None),
             Some(id) => id.parse::<RunId>().map(Some).map_err(|_| missing(field)),
+        };
+        let suppressed = |kind: NoticeKind| {
+            let count = fields.parsed(&format!("suppressed:{kind}")).filter(|count| *count > 0)?;
+            Some((kind, count))
         };
         Ok(Some(Self {
             name: name.clone(),
             rev: Rev::of(rev),
             definition,
-            kind: map
+            kind: fields
                 .get("kind")
-                .map_or(Some(SourceKind::Api), |kind| SourceKind::parse(kind))
+                .map_or(Some(SourceKind::Api), SourceKind::parse)
                 .ok_or_else(|| missing("kind"))?,
-            source: map.get("source").cloned().unwrap_or_default(),
+            source: fields.get("source").unwrap_or_default().to_owned(),
             lane: text("queue")?.parse().map_err(|_| missing("queue"))?,
-            tz: text("tz")?.clone(),
-            anchor: instant("anchor").or(created).ok_or_else(|| missing("anchor"))?,
-            since: instant("since").ok_or_else(|| missing("since"))?,
-            after: map.get("after").cloned().unwrap_or_default(),
-            handled: map.get("handled").map(|times| handled_in(times)).unwrap_or_default(),
+            tz: text("tz")?.to_owned(),
+            anchor: fields.instant("anchor").or(created).ok_or_else(|| missing("anchor"))?,
+            since: fields.instant("since").ok_or_else(|| missing("since"))?,
+            after: fields.get("after").unwrap_or_default().to_owned(),
+            handled: fields.get("handled").map(handled_in).unwrap_or_default(),
             pending: run("pending")?,
             paused_run: run("paused_run")?,
-            next_set: instant("next_at").zip(map.get("next_by").cloned()),
+            next_set: fields.instant("next_at").zip(fields.get("next_by").map(str::to_owned)),
             next_run: run("next_run")?,
-            created: created
-                .map(|at| (at, map.get("created_by").filter(|by| !by.is_empty()).cloned())),
-            paused_at: instant("paused"),
-            ended: map.get("ended").cloned(),
-            ended_at: instant("ended_at"),
+            created: created.map(|at| (at, fields.filled("created_by").map(str::to_owned))),
+            paused_at: fields.instant("paused"),
+            ended: fields.get("ended").map(str::to_owned),
+            ended_at: fields.instant("ended_at"),
             is_once: text("once")? == "1",
-            begun: map.get("started_count").and_then(|count| count.parse().ok()).unwrap_or(0),
-            ranges_mark: map.get("ranges_mark").cloned().unwrap_or_default(),
-            suppressed: NoticeKind::ALL
-                .into_iter()
-                .filter_map(|kind| {
-                    Some((
-                        kind,
-                        map.get(&format!("suppressed:{kind}"))?
-                            .parse()
-                            .ok()
-                            .filter(|count| *count > 0)?,
-                    ))
-                })
-                .collect(),
-            window: map.get("window").and_then(|text| SpreadWindow::parse(text)),
-            unique: map.get("unique").and_then(|key| key.parse().ok()),
-            listed_by: map
+            begun: fields.parsed("started_count").unwrap_or(0),
+            ranges_mark: fields.get("ranges_mark").unwrap_or_default().to_owned(),
+            suppressed: NoticeKind::ALL.into_iter().filter_map(suppressed).collect(),
+            window: fields.get("window").and_then(SpreadWindow::parse),
+            unique: fields.parsed("unique"),
+            listed_by: fields
                 .iter()
                 .filter_map(|(field, hash)| {
-                    Some((field.strip_prefix("src:")?.to_owned(), hash.clone()))
+                    Some((field.strip_prefix("src:")?.to_owned(), hash.to_owned()))
                 })
                 .collect(),
         }))
@@ -231,17 +214,14 @@ impl Store {
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        let pieces: Vec<String> = definition_pieces().collect();
         let mut pipeline = redis::pipe();
         for name in names {
-            pipeline.cmd("HMGET").arg(self.keys.job(name)).arg(&pieces);
+            pipeline.cmd("HMGET").arg(self.keys.job(name)).arg(&DEFINITION_PIECES);
         }
         let read = |answer: &Value| {
             let Value::Array(found) = answer else { return None };
-            let found = pieces.iter().cloned().zip(found);
-            joined_definition(
-                &found.filter_map(|(piece, text)| Some((piece, text_of(text)?))).collect(),
-            )
+            let pieces: Vec<String> = found.iter().map_while(text_of).collect();
+            (!pieces.is_empty()).then(|| pieces.concat())
         };
         Ok(self.well_typed(&mut pipeline).await?.iter().map(read).collect())
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use redis::Value;
 
 use crate::Store;
+use crate::server::record_fields::RecordFields;
 use crate::server::reply::{number_of, text_of};
 use crate::server::scripts;
 use crate::server::scripts::millis;
@@ -339,26 +340,19 @@ impl Store {
             (NodeName, Option<UnixMillis>),
             Result<Value, redis::RedisError>,
         )| {
-            let map: BTreeMap<String, String> = match fields {
-                Ok(Value::Array(flat)) => flat
-                    .chunks_exact(2)
-                    .filter_map(|pair| Some((text_of(&pair[0])?, text_of(&pair[1])?)))
-                    .collect(),
-                _ => BTreeMap::new(),
-            };
-            let text = |field: &str| map.get(field).cloned().unwrap_or_default();
-            let instant = |field: &str| text(field).parse().ok().and_then(UnixMillis::new);
+            let fields = fields.as_ref().ok().and_then(RecordFields::of).unwrap_or_default();
+            let text = |field: &str| fields.get(field).unwrap_or_default().to_owned();
             NodeRecord {
                 name: name.as_str().to_owned(),
                 state: text("state"),
-                started_at: instant("started_at"),
+                started_at: fields.instant("started_at"),
                 last_seen,
-                config_error: map.get("config_error").filter(|error| !error.is_empty()).cloned(),
+                config_error: fields.filled("config_error").map(str::to_owned),
                 host: text("host"),
-                pid: text("pid").parse().ok(),
+                pid: fields.parsed("pid"),
                 version: text("version"),
-                running: text("running").parse().ok(),
-                clock_offset_ms: text("clock_offset_ms").parse().ok(),
+                running: fields.parsed("running"),
+                clock_offset_ms: fields.parsed("clock_offset_ms"),
                 serving: Serving {
                     // A node of an older version reports no queues and serves all.
                     queues: Some(names(&text("queues"))).filter(|queues: &BTreeSet<_>| {
@@ -370,16 +364,17 @@ impl Store {
                 workers: workers_in(&text("workers")),
                 limits: Some(kinds_in(&text("limits"))).filter(|kinds| !kinds.is_empty()),
                 limits_why: text("limits_why"),
-                most_files: text("most_files").parse().ok(),
+                most_files: fields.parsed("most_files"),
                 has_cgroups: [(OWN, true), (NO_CGROUPS, false)]
                     .into_iter()
                     .find_map(|(word, has)| (text("cgroups") == word).then_some(has)),
                 users: text("users"),
                 users_why: text("users_why"),
                 own_user: text("own_user"),
-                at_limit: Some(text("at_limit"))
-                    .filter(|why| !why.is_empty())
-                    .zip(instant("at_limit_since")),
+                at_limit: fields
+                    .filled("at_limit")
+                    .map(str::to_owned)
+                    .zip(fields.instant("at_limit_since")),
             }
         };
         Ok((now, seen.into_iter().zip(records).map(read).collect()))

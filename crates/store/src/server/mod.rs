@@ -5,6 +5,7 @@ pub(crate) mod key_scan;
 pub(crate) mod member_text;
 #[cfg(feature = "mutants")]
 pub mod mutants;
+pub(crate) mod record_fields;
 pub(crate) mod redis_keys;
 pub(crate) mod reply;
 mod script_header;

@@ -1,5 +1,7 @@
 //! Replies of Redis, read item by item: first the status word of a script, then texts and numbers.
 
+use std::borrow::Cow;
+
 use redis::Value;
 
 use super::scripts::Script;
@@ -109,10 +111,15 @@ fn corrupt_reply(script: &str, found: String) -> StoreError {
 
 /// Returns the text of a Redis value; None for any other kind of value.
 pub(crate) fn text_of(value: &Value) -> Option<String> {
+    str_of(value).map(Cow::into_owned)
+}
+
+/// Returns the text of a Redis value like [`text_of`], without a copy if the value is a text.
+pub(crate) fn str_of(value: &Value) -> Option<Cow<'_, str>> {
     match value {
-        Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
-        Value::SimpleString(text) => Some(text.clone()),
-        Value::Int(number) => Some(number.to_string()),
+        Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes)),
+        Value::SimpleString(text) => Some(Cow::Borrowed(text)),
+        Value::Int(number) => Some(Cow::Owned(number.to_string())),
         _ => None,
     }
 }
@@ -124,7 +131,7 @@ pub(crate) fn number_of(value: &Value) -> Option<i64> {
         Value::Int(number) => Some(*number),
         Value::Double(number) => score_number(*number),
         other => {
-            let text = text_of(other)?;
+            let text = str_of(other)?;
             text.parse().ok().or_else(|| score_number(text.parse().ok()?))
         }
     }
