@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use super::notice_kind::NoticeKind;
 
@@ -104,9 +105,10 @@ fn is_job_name(text: &str) -> bool {
 
 macro_rules! name_type {
     ($(#[$doc:meta])* $name:ident, $kind:literal, $is_name:ident) => {
+        // Names are copied often, so copies share the text.
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(String);
+        pub struct $name(Arc<str>);
 
         impl $name {
             /// Returns the name as text.
@@ -126,7 +128,7 @@ macro_rules! name_type {
 
             fn from_str(text: &str) -> Result<Self, IdError> {
                 if $is_name(text) {
-                    Ok(Self(text.to_owned()))
+                    Ok(Self(text.into()))
                 } else {
                     Err(IdError::Name { kind: $kind, found: shortened(text) })
                 }
@@ -182,14 +184,14 @@ impl JobName {
     /// Returns the name of the hidden job whose runs are the notices of `kind` about the job
     /// `reported`.
     pub fn of_notice(reported: &Self, kind: NoticeKind) -> Self {
-        Self(format!("{reported}/{kind}"))
+        Self(format!("{reported}/{kind}").into())
     }
 
     /// Returns the reported job and the kind of the notices, if this is the name of a hidden job.
     /// Returns `None` otherwise.
     pub fn notice_subject(&self) -> Option<(Self, NoticeKind)> {
         let (job, kind) = self.0.rsplit_once('/')?;
-        Some((Self(job.to_owned()), NoticeKind::parse(kind)?))
+        Some((Self(job.into()), NoticeKind::parse(kind)?))
     }
 
     /// Returns the name of the instance of the job `job` on `node`. Returns `None` if `job` is no
@@ -202,7 +204,7 @@ impl JobName {
     pub fn instance(&self) -> Option<(Self, NodeName)> {
         let (job, node) = self.0.split_once('/')?;
         let is_instance = !node.contains('/') && NoticeKind::parse(node).is_none();
-        is_instance.then(|| (Self(job.to_owned()), NodeName(node.to_owned())))
+        is_instance.then(|| (Self(job.into()), NodeName(node.into())))
     }
 
     /// Returns the job as text for a message: `job clean`, or `job clean on node web1` for an
@@ -238,23 +240,23 @@ impl JobName {
 impl QueueName {
     /// Returns the name of the queue of notices, which every node serves.
     pub fn of_notices() -> Self {
-        Self(NOTICES.to_owned())
+        Self(NOTICES.into())
     }
 
     /// Returns the name of the queue of jobs with an instance on each node. Every node serves the
     /// queue. It has only runs that a job still owed when it got its instances.
     pub fn of_each_node() -> Self {
-        Self(EACH_NODE.to_owned())
+        Self(EACH_NODE.into())
     }
 
     /// Returns the name of the queue for jobs that name no queue: `default`.
     pub fn default_queue() -> Self {
-        Self("default".to_owned())
+        Self("default".into())
     }
 
     /// Returns the name of the queue of the host `host`.
     pub fn of_host(host: &str) -> Self {
-        Self(format!("@{}", NodeName::from_host_name(host)))
+        Self(format!("@{}", NodeName::from_host_name(host)).into())
     }
 
     /// Returns true for the queue of a host or of notices. Definitions and `[queues]` of jobs files
@@ -272,12 +274,12 @@ impl Label {
 
     /// Returns the label that stands for a handler. Only workers have it.
     pub fn of_handler(handler: &HandlerName) -> Self {
-        Self(format!("{OF_HANDLER}{handler}"))
+        Self(format!("{OF_HANDLER}{handler}").into())
     }
 
     /// Returns the handler for which this label stands. Returns `None` for a label of nodes.
     pub fn handler(&self) -> Option<HandlerName> {
-        self.0.strip_prefix(OF_HANDLER).map(|name| HandlerName(name.to_owned()))
+        self.0.strip_prefix(OF_HANDLER).map(|name| HandlerName(name.into()))
     }
 
     /// Returns the label if users may give it to nodes and jobs, else an error.
@@ -293,13 +295,13 @@ impl NodeName {
     /// Returns true for a name that no node can have: `each-node`, and the names of the kinds of
     /// notices. Such a name would be ambiguous in `on`, or in the name of an instance.
     pub fn is_reserved(&self) -> bool {
-        self.0 == "each-node" || NoticeKind::parse(&self.0).is_some()
+        self.as_str() == "each-node" || NoticeKind::parse(&self.0).is_some()
     }
 
     /// Returns the name, with `-1` behind a reserved name.
     #[must_use]
     pub fn unreserved(self) -> Self {
-        if self.is_reserved() { Self(format!("{}-1", self.0)) } else { self }
+        if self.is_reserved() { Self(format!("{}-1", self.0).into()) } else { self }
     }
 
     /// Returns the valid node name nearest to the name of a host: in lower case, with `-` for other
@@ -314,7 +316,7 @@ impl NodeName {
             .take(MAX_NAME_LEN)
             .collect();
         let trimmed = mapped.trim_start_matches(['.', '_', '-']);
-        if trimmed.is_empty() { Self("node".to_owned()) } else { Self(trimmed.to_owned()) }
+        if trimmed.is_empty() { Self("node".into()) } else { Self(trimmed.into()) }
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use super::name_types::{IdError, JobName, shortened};
 use crate::time::unix_millis::UnixMillis;
@@ -54,7 +55,7 @@ const BOOT_WORD_LEN: usize = 8;
 pub struct RunId {
     job: JobName,
     due: UnixMillis,
-    manual: Option<String>,
+    manual: Option<Arc<str>>,
 }
 
 impl RunId {
@@ -67,7 +68,7 @@ impl RunId {
     /// due time. Fails unless `word` is 1 to 16 characters of a-z 0-9.
     pub fn manual(job: JobName, due: UnixMillis, word: &str) -> Result<Self, IdError> {
         if is_word(word) {
-            Ok(Self { job, due, manual: Some(word.to_owned()) })
+            Ok(Self { job, due, manual: Some(word.into()) })
         } else {
             Err(IdError::Run { found: shortened(word) })
         }
@@ -75,7 +76,7 @@ impl RunId {
 
     /// Returns the id of the only backfill run for the occurrence of `job` at `due`.
     pub fn backfill(job: JobName, due: UnixMillis) -> Self {
-        Self { job, due, manual: Some(BACKFILL.to_owned()) }
+        Self { job, due, manual: Some(BACKFILL.into()) }
     }
 
     /// Returns the id of a rerun, which repeats the run of `job` that was due at `due`. `word`
@@ -167,7 +168,7 @@ impl FromStr for RunId {
 fn parse_run_id(text: &str) -> Option<RunId> {
     let (job, rest) = text.split_once('@')?;
     let (due, manual) = match rest.split_once('~') {
-        Some((due, word)) if is_word(word) => (due, Some(word.to_owned())),
+        Some((due, word)) if is_word(word) => (due, Some(word.into())),
         Some(_) => return None,
         None => (rest, None),
     };

@@ -160,7 +160,6 @@ pub enum Blocking {
 
 /// The result of one claim order.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "the largest is the most common, and none is kept")]
 pub enum ClaimReply {
     /// The node won the claim of the run.
     Claimed(Claim),

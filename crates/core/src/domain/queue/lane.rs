@@ -12,6 +12,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use super::gate::Gate;
 use crate::domain::job::node_choice::{MAX_NODES, NodeChoice};
@@ -51,9 +52,13 @@ impl fmt::Display for Priority {
 /// poll, a node reads only the first runs of each shard.
 const SHARDS: u8 = 16;
 
-/// The due set of a queue for runs with the same priority and the same required labels.
+/// The due set of a queue for runs with the same priority and the same required labels. Copies share
+/// the parts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Lane {
+pub struct Lane(Arc<LaneParts>);
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct LaneParts {
     queue: QueueName,
     priority: Priority,
     shard: Option<u8>,
@@ -66,13 +71,14 @@ pub struct Lane {
 impl Lane {
     /// Returns the lane of `queue` for runs with this priority and these required labels.
     pub fn new(queue: QueueName, priority: Priority, requires: BTreeSet<Label>) -> Self {
-        Self::of(queue, priority, None, requires, None, BTreeSet::new())
+        let (shard, handler, on, text) = (None, None, BTreeSet::new(), String::new());
+        Self::of(LaneParts { queue, priority, shard, requires, handler, on, text })
     }
 
     /// Returns the lane like this for runs of a handler, which only workers take.
     #[must_use]
     pub fn for_handler(self, handler: Option<HandlerName>) -> Self {
-        Self::of(self.queue, self.priority, self.shard, self.requires, handler, self.on)
+        Self::of(LaneParts { handler, ..self.into_parts() })
     }
 
     /// Returns the lane like this for runs of a job with this placement.
@@ -80,8 +86,7 @@ impl Lane {
     pub fn on(self, placement: &NodeChoice) -> Self {
         match placement {
             NodeChoice::Nodes(nodes) => {
-                let Self { queue, priority, shard, requires, handler, .. } = self;
-                Self::of(queue, priority, shard, requires, handler, nodes.clone())
+                Self::of(LaneParts { on: nodes.clone(), ..self.into_parts() })
             }
             NodeChoice::Anywhere | NodeChoice::EachNode => self,
         }
@@ -92,39 +97,38 @@ impl Lane {
     #[must_use]
     pub fn shard_for(self, first_gate: &Gate) -> Self {
         let hash = sha1_smol::Sha1::from(first_gate.as_str()).digest().bytes();
-        let Self { queue, priority, requires, handler, on, .. } = self;
-        Self::of(queue, priority, Some(hash[0] % SHARDS), requires, handler, on)
+        Self::of(LaneParts { shard: Some(hash[0] % SHARDS), ..self.into_parts() })
     }
 
-    fn of(
-        queue: QueueName,
-        priority: Priority,
-        shard: Option<u8>,
-        requires: BTreeSet<Label>,
-        handler: Option<HandlerName>,
-        on: BTreeSet<NodeName>,
-    ) -> Self {
+    fn into_parts(self) -> LaneParts {
+        Arc::unwrap_or_clone(self.0)
+    }
+
+    /// Returns the lane with these parts. The text follows from the others.
+    fn of(mut parts: LaneParts) -> Self {
         // The label of the handler stands among the others in the text, so that a lane has one text.
-        let mut labels = requires.clone();
-        labels.extend(handler.as_ref().map(Label::of_handler));
-        let mut text = queue.as_str().to_owned();
-        if priority != Priority::default() {
+        let of_handler = parts.handler.as_ref().map(Label::of_handler);
+        let mut labels: Vec<&Label> = parts.requires.iter().chain(&of_handler).collect();
+        labels.sort_unstable();
+        let mut text = parts.queue.as_str().to_owned();
+        if parts.priority != Priority::default() {
             text.push('!');
-            text.push_str(&priority.to_string());
+            text.push_str(&parts.priority.to_string());
         }
-        if let Some(shard) = shard {
+        if let Some(shard) = parts.shard {
             text.push('~');
             text.push_str(&shard.to_string());
         }
-        for (at, label) in labels.iter().enumerate() {
+        for (at, label) in labels.into_iter().enumerate() {
             text.push(if at == 0 { '+' } else { ',' });
             text.push_str(label.as_str());
         }
-        for (at, node) in on.iter().enumerate() {
+        for (at, node) in parts.on.iter().enumerate() {
             text.push(if at == 0 { '=' } else { ',' });
             text.push_str(node.as_str());
         }
-        Self { queue, priority, shard, requires, handler, on, text }
+        parts.text = text;
+        Self(Arc::new(parts))
     }
 
     /// Returns the lane `default`: the lane of the queue `default` with priority 0, without labels
@@ -150,64 +154,64 @@ impl Lane {
 
     /// Returns the text of the lane, its name in keys and records.
     pub fn as_str(&self) -> &str {
-        &self.text
+        &self.0.text
     }
 
     /// Returns the queue of the lane.
     pub fn queue(&self) -> &QueueName {
-        &self.queue
+        &self.0.queue
     }
 
     /// Returns the priority of the runs in this lane.
     pub fn priority(&self) -> Priority {
-        self.priority
+        self.0.priority
     }
 
     /// Returns the labels that a node must have to take runs from this lane.
     pub fn requires(&self) -> &BTreeSet<Label> {
-        &self.requires
+        &self.0.requires
     }
 
     /// Returns the handler whose workers take runs from this lane. Returns `None` for a lane of
     /// nodes.
     pub fn handler(&self) -> Option<&HandlerName> {
-        self.handler.as_ref()
+        self.0.handler.as_ref()
     }
 
     /// Returns the nodes that may take runs from this lane. An empty set means any node.
     pub fn nodes(&self) -> &BTreeSet<NodeName> {
-        &self.on
+        &self.0.on
     }
 
     /// Returns true for the plain lane of a queue: the lane with the default priority, without
     /// labels, nodes and shard. The Redis key `lanes` lists only lanes that are not plain.
     pub fn is_plain(&self) -> bool {
-        self.text == self.queue.as_str()
+        self.0.text == self.0.queue.as_str()
     }
 
     /// Returns true for a lane of a host's queue or of the queue of notices.
     pub fn is_of_host(&self) -> bool {
-        self.queue.is_of_host()
+        self.0.queue.is_of_host()
     }
 
     /// Returns true if a node with these `labels` may take runs from this lane. The name of a node
     /// is one of its labels. No node takes runs of a handler.
     pub fn is_open_to(&self, labels: &BTreeSet<Label>) -> bool {
-        self.handler.is_none() && self.is_allowed_by(labels)
+        self.0.handler.is_none() && self.is_allowed_by(labels)
     }
 
     /// Returns true if a worker of the lane's handler with these `labels` may take runs from it.
     pub fn is_open_to_worker(&self, labels: &BTreeSet<Label>) -> bool {
-        self.handler.is_some() && self.is_allowed_by(labels)
+        self.0.handler.is_some() && self.is_allowed_by(labels)
     }
 
     fn is_allowed_by(&self, labels: &BTreeSet<Label>) -> bool {
-        self.requires.is_subset(labels) && self.is_for_node(labels)
+        self.0.requires.is_subset(labels) && self.is_for_node(labels)
     }
 
     /// Returns true if the lane names no nodes, or one of the nodes is in `labels`.
     pub fn is_for_node(&self, labels: &BTreeSet<Label>) -> bool {
-        self.on.is_empty() || self.on.iter().any(|node| labels.contains(&Label::of_node(node)))
+        self.0.on.is_empty() || self.0.on.iter().any(|node| labels.contains(&Label::of_node(node)))
     }
 }
 
@@ -219,7 +223,7 @@ impl From<QueueName> for Lane {
 
 impl fmt::Display for Lane {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(&self.0.text)
     }
 }
 
@@ -229,32 +233,32 @@ impl FromStr for Lane {
     fn from_str(text: &str) -> Result<Self, IdError> {
         // A lane in another spelling is refused, because two texts of one lane would mean two due
         // sets.
-        parse(text).filter(|lane| lane.text == text).ok_or_else(|| IdError::lane(text))
+        parse(text).filter(|lane| lane.as_str() == text).ok_or_else(|| IdError::lane(text))
     }
 }
 
 fn parse(text: &str) -> Option<Lane> {
-    let split = |text: &str, at| match text.split_once(at) {
-        Some((rest, list)) => (rest.to_owned(), Some(list.to_owned())),
-        None => (text.to_owned(), None),
+    let split = |text, at| match str::split_once(text, at) {
+        Some((rest, list)) => (rest, Some(list)),
+        None => (text, None),
     };
     let (rest, nodes) = split(text, '=');
-    let (rest, labels) = split(&rest, '+');
-    let rest = rest.as_str();
-    let (rest, shard) =
-        rest.split_once('~').map_or((rest, None), |(rest, shard)| (rest, Some(shard)));
-    let shard = shard
-        .map_or(Some(None), |shard| shard.parse().ok().filter(|shard| *shard < SHARDS).map(Some))?;
-    let (queue, priority) =
-        rest.split_once('!').map_or((rest, None), |(queue, priority)| (queue, Some(priority)));
+    let (rest, labels) = split(rest, '+');
+    let (rest, shard) = split(rest, '~');
+    let (queue, priority) = split(rest, '!');
+    let shard = match shard {
+        None => None,
+        Some(shard) => Some(shard.parse().ok().filter(|shard| *shard < SHARDS)?),
+    };
     let priority =
         priority.map_or(Some(Priority::default()), |number| Priority::new(number.parse().ok()?))?;
-    let (labels, on) = (listed::<Label>(labels.as_deref())?, listed(nodes.as_deref())?);
+    let (labels, on) = (listed::<Label>(labels)?, listed(nodes)?);
     let handler = labels.iter().find_map(Label::handler);
     let requires: BTreeSet<Label> =
         labels.into_iter().filter(|label| label.handler().is_none()).collect();
-    (requires.len() <= MAX_LABELS && on.len() <= MAX_NODES)
-        .then(|| Some(Lane::of(queue.parse().ok()?, priority, shard, requires, handler, on)))?
+    let is_within = requires.len() <= MAX_LABELS && on.len() <= MAX_NODES;
+    let queue = queue.parse().ok().filter(|_| is_within)?;
+    Some(Lane::of(LaneParts { queue, priority, shard, requires, handler, on, text: String::new() }))
 }
 
 /// Returns the names in a comma-separated list. Returns `None` if a name is invalid.
