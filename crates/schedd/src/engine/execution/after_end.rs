@@ -6,7 +6,6 @@
 
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use tracing::{info, warn};
 
 use super::late_results::{AttemptEnd, ended};
@@ -18,7 +17,7 @@ use crate::engine::notification::notice_cleanup;
 use crate::engine::planning::backfill_plan;
 use crate::engine::recovery::journal::{Journal, JournalLine};
 use schedd_core::domain::run::run_state::{AttemptOutcome, RunState};
-use schedd_schedule::names::RunKind;
+use schedd_schedule::names::{JobName, RunKind};
 use schedd_store::{Claim, FinishReply, RunRecord, Verdict};
 
 /// The number of runs by which a job's history may exceed its limit before it is trimmed at once.
@@ -38,24 +37,22 @@ pub(in crate::engine) struct EndedAttempt<'a> {
     pub(in crate::engine) reply: &'a FinishReply,
 }
 
-/// A step after the end of an attempt.
-type AfterEnd = for<'a> fn(&'a EndedAttempt<'a>) -> BoxFuture<'a, ()>;
-
-/// The steps after the end of an attempt, in their order.
-const STEPS: [AfterEnd; 7] = [
-    note_in_journal,
-    count_end,
-    log_end,
-    send_span,
-    trim_history,
-    forget_notices,
-    advance_backfill,
-];
-
-/// Takes all `STEPS` after the end of an attempt, in their order.
+/// Takes all steps after the end of an attempt.
 pub(in crate::engine) async fn run_steps(run: &EndedAttempt<'_>) {
-    for step in STEPS {
-        step(run).await;
+    note_in_journal(run);
+    count_end(run);
+    report(run.outcome, run.decision, run.reply, run.end.took);
+    send_span(run);
+    if run.kept().is_none() {
+        return;
+    }
+    trim_history(run);
+    // In boxes, because both are rare and would make the future of each run large.
+    if let Some((reported, _)) = run.claim.run.job().notice_subject() {
+        Box::pin(forget_notices(run, &reported)).await;
+    }
+    if run.claim.run.kind() == RunKind::Backfill {
+        Box::pin(advance_backfill(run)).await;
     }
 }
 
@@ -81,99 +78,76 @@ impl EndedAttempt<'_> {
 }
 
 /// Records in the journal that the run has ended, is retried, or was handed back.
-fn note_in_journal<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
-    Box::pin(async move {
-        let line = match (run.reply, run.ended_in()) {
-            // The end is not recorded here, because the node that has the run now records its end.
-            (FinishReply::Lost, _) => return,
-            (_, Some(state)) => {
-                JournalLine::Ended(ended(run.claim, run.decision, state, run.outcome, run.end))
-            }
-            (_, None) => JournalLine::Unclaimed(run.claim.run.to_string()),
-        };
-        run.journal.note([line]);
-    })
+fn note_in_journal(run: &EndedAttempt<'_>) {
+    let line = match (run.reply, run.ended_in()) {
+        // The end is not recorded here, because the node that has the run now records its end.
+        (FinishReply::Lost, _) => return,
+        (_, Some(state)) => {
+            JournalLine::Ended(ended(run.claim, run.decision, state, run.outcome, run.end))
+        }
+        (_, None) => JournalLine::Unclaimed(run.claim.run.to_string()),
+    };
+    run.journal.note([line]);
 }
 
 /// Counts the end of the attempt, and the end of the run if it has ended for good.
-fn count_end<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
-    Box::pin(async move {
-        let (counters, queue) = (&run.node.counters, run.claim.lane.queue());
-        if matches!(run.reply, FinishReply::Lost) {
-            counters.lease_lost();
-        }
-        if matches!(run.reply, FinishReply::Finished(_) | FinishReply::Retrying(_)) {
-            counters.attempt_ended(queue, run.end.took);
-        }
-        if let Some(state) = run.ended_in() {
-            counters.runs_ended(queue, state, 1);
-        }
-    })
-}
-
-/// Logs the end of the attempt.
-fn log_end<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
-    Box::pin(async move { report(run.outcome, run.decision, run.reply, run.end.took) })
+fn count_end(run: &EndedAttempt<'_>) {
+    let (counters, queue) = (&run.node.counters, run.claim.lane.queue());
+    if matches!(run.reply, FinishReply::Lost) {
+        counters.lease_lost();
+    }
+    if matches!(run.reply, FinishReply::Finished(_) | FinishReply::Retrying(_)) {
+        counters.attempt_ended(queue, run.end.took);
+    }
+    if let Some(state) = run.ended_in() {
+        counters.runs_ended(queue, state, 1);
+    }
 }
 
 /// Sends the span of the run if it has ended for good.
-fn send_span<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
-    Box::pin(async move {
-        let Some(state) = run.ended_in() else { return };
-        let EndedAttempt { node, claim, outcome, end, .. } = run;
-        node.traces.run_ended(Some(run.definition), || RunRecord {
-            state,
-            attempt: claim.attempt,
-            node: Some(node.settings.node.to_string()),
-            started_at: Some(claim.claimed_at),
-            finished_at: Some(end.at),
-            reason: Some(run.decision.reason.clone()).filter(|reason| !reason.is_empty()),
-            exit_code: outcome.exit_code,
-            signal: outcome.signal,
-            http_status: outcome.http_status,
-            error: outcome.error.clone(),
-            ..RunRecord::planted(claim.run.clone(), claim.lane.clone())
-        });
-    })
+fn send_span(run: &EndedAttempt<'_>) {
+    let Some(state) = run.ended_in() else { return };
+    let EndedAttempt { node, claim, outcome, end, .. } = run;
+    node.traces.run_ended(Some(run.definition), || RunRecord {
+        state,
+        attempt: claim.attempt,
+        node: Some(node.settings.node.to_string()),
+        started_at: Some(claim.claimed_at),
+        finished_at: Some(end.at),
+        reason: Some(run.decision.reason.clone()).filter(|reason| !reason.is_empty()),
+        exit_code: outcome.exit_code,
+        signal: outcome.signal,
+        http_status: outcome.http_status,
+        error: outcome.error.clone(),
+        ..RunRecord::planted(claim.run.clone(), claim.lane.clone())
+    });
 }
 
 /// Asks the janitor to trim the history of a job if it exceeds its limit by more than
 /// `HISTORY_SLACK`.
-fn trim_history<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
-    Box::pin(async move {
-        let (most, _) = bounds_of(run.claim.run.job(), run.retention.bounds().history.keep_per_job);
-        if run.kept().is_some_and(|kept| kept as usize > most + HISTORY_SLACK) {
-            run.retention.trim_soon(run.claim.run.job());
-        }
-    })
+fn trim_history(run: &EndedAttempt<'_>) {
+    let (most, _) = bounds_of(run.claim.run.job(), run.retention.bounds().history.keep_per_job);
+    if run.kept().is_some_and(|kept| kept as usize > most + HISTORY_SLACK) {
+        run.retention.trim_soon(run.claim.run.job());
+    }
 }
 
-/// If the run delivered a notice about a removed job, forgets the hidden job that delivered the
-/// notice.
-fn forget_notices<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
-    Box::pin(async move {
-        if run.kept().is_some()
-            && let Some((reported, _)) = run.claim.run.job().notice_subject()
-            && let Err(error) = notice_cleanup::forget_if_removed(&run.node.store, &reported).await
-        {
-            run.node.outage_log.failed(&error, "the hidden job of the notice is removed later");
-        }
-    })
+/// Forgets the hidden job that delivered the notice about the job `reported`, if that was removed.
+async fn forget_notices(run: &EndedAttempt<'_>, reported: &JobName) {
+    if let Err(error) = notice_cleanup::forget_if_removed(&run.node.store, reported).await {
+        run.node.outage_log.failed(&error, "the hidden job of the notice is removed later");
+    }
 }
 
-/// If the run belongs to a backfill, plans the next run of the backfill.
-fn advance_backfill<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
-    Box::pin(async move {
-        if run.kept().is_some()
-            && run.claim.run.kind() == RunKind::Backfill
-            && let Err(error) = backfill_plan::advance(&run.node.store, run.claim.run.job()).await
-        {
-            let hence = format!("the backfill of job {} continues later", run.claim.run.job());
-            run.node.outage_log.failed(&error, &hence);
-        }
-    })
+/// Plans the next run of the backfill.
+async fn advance_backfill(run: &EndedAttempt<'_>) {
+    if let Err(error) = backfill_plan::advance(&run.node.store, run.claim.run.job()).await {
+        let hence = format!("the backfill of job {} continues later", run.claim.run.job());
+        run.node.outage_log.failed(&error, &hence);
+    }
 }
 
+/// Logs the end of the attempt.
 fn report(
     outcome: &AttemptOutcome,
     decision: &AttemptVerdict,

@@ -23,7 +23,9 @@ pub(crate) async fn put_back(node: &NodeContext, claim: &Claim, output: &OutputB
     if !claim.claimed_before || claim.unclear > 0 {
         return;
     }
-    let reading = node.store.read_output_since(&claim.run, claim.attempt, OutputMark::default());
+    let since = OutputMark::default();
+    // In a box, because it is rare and would make the future of each run large.
+    let reading = Box::pin(node.store.read_output_since(&claim.run, claim.attempt, since));
     let earlier = match tokio::time::timeout(WITHIN, reading).await {
         Ok(Ok(Some(earlier))) => earlier,
         Ok(Ok(None)) => return,

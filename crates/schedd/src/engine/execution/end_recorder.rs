@@ -72,7 +72,8 @@ impl EndRecorder {
         if let PlainReply::Recorded(kept) = self.record_plainly(claim, decision, facts).await {
             return Ok(FinishReply::Finished(kept));
         }
-        self.record_alone(claim, decision, facts, past).await
+        // In a box, because it is rare and would make the future of each run large.
+        Box::pin(self.record_alone(claim, decision, facts, past)).await
     }
 
     /// Records the end of an attempt in a call of its own.

@@ -34,6 +34,7 @@ use crate::engine::recovery::journal::JournalLine;
 use crate::engine::recovery::loss::loss_watch::LossWatch;
 use schedd_core::domain::job::job_spec::Delivery;
 use schedd_core::domain::run::excerpt::ExcerptStream;
+use schedd_core::domain::run::run_progress::RunProgress;
 use schedd_core::domain::run::run_state::{AttemptOutcome, Ending};
 use schedd_core::host::boot_clock::BootInstant;
 use schedd_store::{Claim, FinishReply, OutputFrames, OutputStream, REFUSED, StoreError, Verdict};
@@ -113,7 +114,8 @@ impl ClaimedAttempt {
             fastrand::f64(),
         ) else {
             if let Some(output) = &output {
-                let _ = write_output(runner, claim, output, &mut none_written(claim)).await;
+                let _ =
+                    Box::pin(write_output(runner, claim, output, &mut none_written(claim))).await;
             }
             runner.node.counters.lease_lost();
             warn!("The run lost its lease and was stopped. Another node will recover the run.");
@@ -121,7 +123,7 @@ impl ClaimedAttempt {
                 runner.leases.give_up(self.lease.clone());
                 drop(handle);
                 if definition.spec.delivery != Delivery::AtMostOnce {
-                    offer_back(&runner.node, claim, &claimed_in).await;
+                    Box::pin(offer_back(&runner.node, claim, &claimed_in)).await;
                 }
             }
             return;
@@ -170,7 +172,7 @@ impl ClaimedAttempt {
                     Box::pin(offer_end(node, watch, claim, &end, &claimed_in)).await;
                 }
                 _ if definition.spec.delivery != Delivery::AtMostOnce => {
-                    offer_back(&runner.node, claim, &claimed_in).await;
+                    Box::pin(offer_back(&runner.node, claim, &claimed_in)).await;
                 }
                 _ => {}
             }
@@ -182,7 +184,7 @@ impl ClaimedAttempt {
     async fn follow(&self, control: Control) -> (Course, Option<OutputBuffer>) {
         let Self { runner, definition, claim, lease, .. } = self;
         if definition.spec.delivery == Delivery::AtMostOnce {
-            if let Err(error) = start_mark::await_replicas(&runner.node, &[claim]).await {
+            if let Err(error) = Box::pin(start_mark::await_replicas(&runner.node, &[claim])).await {
                 let what = "runs with at-most-once delivery do not start";
                 runner.node.outage_log.failed(&error, what);
                 return (Course::CutShort(AttemptOutcome::bare(Ending::NotStarted)), None);
@@ -192,13 +194,13 @@ impl ClaimedAttempt {
         let mut attempt = attempt_of(runner, definition, claim);
         if claim.run.job().is_hidden()
             && let Err(error) =
-                notice_payload::notice_facts_of(&runner.node.store, &mut attempt).await
+                Box::pin(notice_payload::notice_facts_of(&runner.node.store, &mut attempt)).await
         {
             runner.node.outage_log.failed(&error, "notices are not sent");
             return (Course::CutShort(AttemptOutcome::bare(Ending::NotStarted)), None);
         }
         if definition.spec.schedule.parents().is_some() {
-            match runner.node.store.read_parent_ends(&claim.run).await {
+            match Box::pin(runner.node.store.read_parent_ends(&claim.run)).await {
                 Ok(ends) => attempt.parents = ends,
                 Err(error) => {
                     runner.node.outage_log.failed(&error, "children in chains do not start");
@@ -368,7 +370,7 @@ async fn keep_writing(runner: &Runner, claim: &Claim, output: &OutputBuffer) -> 
     let mut written = none_written(claim);
     loop {
         tokio::time::sleep(OUTPUT_EVERY).await;
-        let _ = write_output(runner, claim, output, &mut written).await;
+        let _ = Box::pin(write_output(runner, claim, output, &mut written)).await;
     }
 }
 
@@ -400,7 +402,22 @@ pub(crate) async fn write_output_of(
     output: &OutputBuffer,
     written: &mut u64,
 ) -> Result<(), StoreError> {
-    if let Some(progress) = output.take_progress()
+    let progress = output.take_progress();
+    if progress.is_none() && output.revision() == *written {
+        return Ok(());
+    }
+    // In a box, because many runs print nothing, and it would make the future of each run large.
+    Box::pin(store_output(node, retention, claim, (output, progress), written)).await
+}
+
+async fn store_output(
+    node: &NodeContext,
+    retention: &Retention,
+    claim: &Claim,
+    (output, progress): (&OutputBuffer, Option<RunProgress>),
+    written: &mut u64,
+) -> Result<(), StoreError> {
+    if let Some(progress) = progress
         && let Err(error) = node.store.note_progress(claim, &progress).await
     {
         debug!("The progress of the run was not stored: {error}.");

@@ -298,7 +298,7 @@ impl WorkerReports {
         let mut outcome = outcome_of(report, open.age() > spec.timeout);
         let mut stop_cause = None;
         if matches!(outcome.ending, Ending::Failed | Ending::ShutDown)
-            && let Some(cause) = self.stop_request(open).await?
+            && let Some(cause) = Box::pin(self.stop_request(open)).await?
         {
             (outcome.ending, stop_cause) = (Ending::Stopped, Some(cause));
         }
@@ -311,7 +311,7 @@ impl WorkerReports {
             Report::Alive { .. } | Report::Release { .. } => "",
         };
         if !printed.is_empty() {
-            self.write(claim, printed).await?;
+            Box::pin(self.write(claim, printed)).await?;
         }
         let end = AttemptEnd { took: open.age(), at: *now };
         let past = match decision.verdict {
@@ -324,7 +324,7 @@ impl WorkerReports {
             // Another node may have recorded this end, which would count it here once more.
             PlainReply::Refused if open.is_handed => return Ok(WorkerReply::Stale),
             PlainReply::Refused | PlainReply::Unanswered => {
-                self.ends.record_alone(claim, &decision, &facts, &past).await?
+                Box::pin(self.ends.record_alone(claim, &decision, &facts, &past)).await?
             }
         };
         let ended = EndedAttempt {

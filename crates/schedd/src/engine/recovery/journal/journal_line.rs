@@ -107,10 +107,10 @@ impl JournalLine {
     }
 }
 
+/// Returns the first 8 hexadecimal digits of the SHA-1 of `json`.
 fn checksum(json: &str) -> String {
-    let mut sum = sha1_smol::Sha1::from(json).digest().to_string();
-    sum.truncate(8);
-    sum
+    let sum = sha1_smol::Sha1::from(json).digest().bytes();
+    format!("{:08x}", u32::from_be_bytes([sum[0], sum[1], sum[2], sum[3]]))
 }
 
 #[cfg(test)]
