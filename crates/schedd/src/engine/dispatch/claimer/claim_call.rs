@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::{Claimer, Planned};
+use super::Claimer;
 use crate::engine::node_context::Phase;
 use crate::engine::planning::planting;
 use crate::engine::status::node_counters::ClaimOutcome;
@@ -18,17 +18,16 @@ use schedd_store::{ClaimOrder, ClaimReply, StoreError};
 const LAST_TRIES: u32 = 3;
 
 impl Claimer {
-    /// Claims at most `slots` of the runs in `planned`. A call without an answer is repeated with
+    /// Claims at most `slots` of the runs in `orders`. A call without an answer is repeated with
     /// the same token, because Redis may have carried out the call.
     pub(super) async fn send(
         &self,
         lane: &Lane,
         slots: usize,
-        planned: &[Planned],
+        orders: &[ClaimOrder],
     ) -> Result<Vec<ClaimReply>, StoreError> {
         let token = self.party.token.clone().unwrap_or_else(planting::token);
-        let orders: Vec<ClaimOrder> = planned.iter().map(|planned| planned.order.clone()).collect();
-        let answer = self.claim_by(&token, lane, slots, &orders).await;
+        let answer = self.claim_by(&token, lane, slots, orders).await;
         if answer.is_err() {
             self.node.counters.claims_answered(ClaimOutcome::Unanswered, orders.len() as u64);
             // The question of a worker may be asked again with the same token, and then gets the runs.

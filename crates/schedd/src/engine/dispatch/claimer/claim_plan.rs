@@ -52,7 +52,8 @@ pub(super) enum Dealt {
 
 impl Claimer {
     /// Decides about each due run in `open`: makes a claim order, or skips, spreads or ends the
-    /// run. Returns the orders. Adds the runs that need another decision to `report`.
+    /// run. Returns the runs to claim and their orders. Adds the runs that need another decision to
+    /// `report`.
     pub(super) async fn decide(
         &mut self,
         lane: &Lane,
@@ -60,10 +61,10 @@ impl Claimer {
         now: UnixMillis,
         hints: &mut RunHints,
         report: &mut ClaimReport,
-    ) -> Result<Vec<Planned>, StoreError> {
+    ) -> Result<(Vec<Planned>, Vec<ClaimOrder>), StoreError> {
         let unusable =
             self.definitions.read_missing(open.iter().map(|due_run| due_run.run.job())).await?;
-        let mut planned = Vec::new();
+        let (mut planned, mut orders) = (Vec::new(), Vec::new());
         // The definitions are looked up before the first decision. A decision may drop a definition
         // from the cache, and its job must not count as unknown afterwards.
         let definitions: Vec<_> =
@@ -155,9 +156,10 @@ impl Claimer {
                 known_places: hints.take_gates(&due_run.run),
                 per_key: definition.spec.per_key,
             };
-            planned.push(Planned { due_run, order, definition });
+            orders.push(order);
+            planned.push(Planned { due_run, definition });
         }
-        Ok(planned)
+        Ok((planned, orders))
     }
 }
 

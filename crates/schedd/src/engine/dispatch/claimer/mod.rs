@@ -65,10 +65,9 @@ pub(crate) trait StartClaimed: Send + Sync {
     fn start_claimed(self: Arc<Self>, definition: Arc<Definition>, claim: Claim, sent: BootInstant);
 }
 
-/// A due run that is to start, with the request to claim it.
+/// A due run that is to start. Its order to claim it is in a list of its own, as a call takes it.
 struct Planned {
     due_run: DueRun,
-    order: ClaimOrder,
     definition: Arc<Definition>,
 }
 
@@ -142,20 +141,20 @@ impl Claimer {
         report: &mut ClaimReport,
     ) -> Result<(), StoreError> {
         let ClaimBatch { lane, runs, slots } = batch;
-        let planned = self.decide(&lane, runs, now, hints, report).await?;
+        let (planned, orders) = self.decide(&lane, runs, now, hints, report).await?;
         if planned.is_empty() {
             return Ok(());
         }
         let sent = BootInstant::now();
-        let replies = self.send(&lane, slots, &planned).await?;
+        let replies = self.send(&lane, slots, &orders).await?;
         report.judged += replies.len();
         let mut leftovers = Leftovers::default();
-        for (planned, reply) in planned.into_iter().zip(replies) {
+        for ((planned, order), reply) in planned.into_iter().zip(&orders).zip(replies) {
             if matches!(reply, ClaimReply::Claimed(_) | ClaimReply::Blocked(_)) {
                 leftovers.unlisted.extend(gated_entry_of_once(&planned.definition, &lane));
             }
             self.count(&lane, &planned, &reply, now);
-            self.receive(planned, reply, sent, hints, report, &mut leftovers);
+            self.receive((planned, order), reply, sent, hints, report, &mut leftovers);
         }
         self.unlist_job_gates(&lane, &leftovers.unlisted).await;
         for entry in leftovers.orphans {
@@ -205,14 +204,14 @@ impl Claimer {
     /// replies may contain claimed runs that must start.
     fn receive(
         &mut self,
-        planned: Planned,
+        (planned, order): (Planned, &ClaimOrder),
         reply: ClaimReply,
         sent: BootInstant,
         hints: &mut RunHints,
         report: &mut ClaimReport,
         leftovers: &mut Leftovers,
     ) {
-        let Planned { due_run, order, definition } = planned;
+        let Planned { due_run, definition } = planned;
         match reply {
             ClaimReply::Claimed(claim) => {
                 hints.forget_occupied(&due_run.run);
