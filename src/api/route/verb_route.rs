@@ -3,6 +3,7 @@
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::given_parameters::GivenParameters;
@@ -60,8 +61,10 @@ pub(super) fn with_warnings(mut response: Response, warnings: &[&str]) -> Respon
 }
 
 /// Returns a response with a JSON document.
-pub(in crate::api) fn json_response(status: StatusCode, document: &Value) -> Response {
-    let mut response = Response::new(Body::from(document.to_string()));
+pub(in crate::api) fn json_response(status: StatusCode, document: &impl Serialize) -> Response {
+    // A document can always be written as JSON.
+    let text = serde_json::to_string(document).unwrap_or_default();
+    let mut response = Response::new(Body::from(text));
     *response.status_mut() = status;
     response
         .headers_mut()

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::worker_body::{JsonObject, bounds_fault, length_fault, read_body};
@@ -139,32 +139,49 @@ fn ask_of(caller: &Caller, queue: &str, body: &ClaimBody) -> Result<WorkerAsk, A
     })
 }
 
-fn document(answer: &WorkerAnswer) -> Value {
-    json!({
-        "runs": answer.runs.iter().map(run_document).collect::<Value>(),
-        "drain": answer.is_draining,
-    })
+/// The answer to a question.
+#[derive(Serialize)]
+struct ClaimAnswer<'a> {
+    runs: Vec<ClaimedRunAnswer<'a>>,
+    drain: bool,
 }
 
-fn run_document(run: &HandedRun) -> Value {
-    let payload: Value = serde_json::from_str(&run.payload).unwrap_or_default();
+/// A run in the answer to a question.
+#[derive(Serialize)]
+struct ClaimedRunAnswer<'a> {
+    run_id: String,
+    job: &'a str,
+    handler: &'a str,
+    payload: Value,
+    due: String,
+    attempt: u32,
+    fence: u64,
+    token: String,
+    lease_ms: u64,
+    timeout_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<String>,
+}
+
+fn document(answer: &WorkerAnswer) -> ClaimAnswer<'_> {
+    ClaimAnswer { runs: answer.runs.iter().map(run_document).collect(), drain: answer.is_draining }
+}
+
+fn run_document(run: &HandedRun) -> ClaimedRunAnswer<'_> {
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let mut document = json!({
-        "run_id": run.run.to_string(),
-        "job": run.job.as_str(),
-        "handler": run.handler,
-        "payload": payload,
-        "due": rfc3339(run.run.due(), &Zone::utc()),
-        "attempt": run.attempt,
-        "fence": run.token.fence(),
-        "token": run.token.to_string(),
-        "lease_ms": millis(run.lease),
-        "timeout_ms": millis(run.timeout),
-    });
-    if let Some(trace) = run.trace {
-        document["traceparent"] = trace.to_string().into();
+    ClaimedRunAnswer {
+        run_id: run.run.to_string(),
+        job: run.job.as_str(),
+        handler: &run.handler,
+        payload: serde_json::from_str(&run.payload).unwrap_or_default(),
+        due: rfc3339(run.run.due(), &Zone::utc()),
+        attempt: run.attempt,
+        fence: run.token.fence(),
+        token: run.token.to_string(),
+        lease_ms: millis(run.lease),
+        timeout_ms: millis(run.timeout),
+        traceparent: run.trace.map(|trace| trace.to_string()),
     }
-    document
 }
 
 /// Returns the schema of the body of a question.

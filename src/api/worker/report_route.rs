@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::worker_body::{JsonObject, bounds_fault, length_fault, read_body};
@@ -77,18 +77,17 @@ pub(in crate::api) async fn report(
     }
     let replies = state.workers.record(runs, &caller.queues).await;
     let replies = replies.map_err(CliFailure::from)?;
-    let runs: Value = body
-        .runs
-        .iter()
-        .zip(replies)
-        .map(|(JsonObject(run), reply)| reply_document(&run.run_id, &reply))
-        .collect();
-    let document = if kind == ReportKind::Heartbeat {
-        json!({"runs": runs, "drain": state.status.status().is_stopping})
-    } else {
-        json!({"runs": runs})
+    let is_heartbeat = kind == ReportKind::Heartbeat;
+    let answer = ReportAnswer {
+        runs: body
+            .runs
+            .iter()
+            .zip(replies)
+            .map(|(run, reply)| ReportedRunAnswer::of(run, &reply))
+            .collect(),
+        drain: is_heartbeat.then(|| state.status.status().is_stopping),
     };
-    Ok(crate::api::route::json_response(StatusCode::OK, &document))
+    Ok(crate::api::route::json_response(StatusCode::OK, &answer))
 }
 
 /// Returns the report about one run. `path` is its place in the body. Adds its faults to `faults`.
@@ -170,20 +169,36 @@ fn members(kind: ReportKind) -> &'static [&'static str] {
     }
 }
 
-fn reply_document(run: &str, reply: &WorkerReply) -> Value {
-    let (word, lease) = match reply {
-        WorkerReply::Ok(lease) => ("ok", *lease),
-        WorkerReply::Cancel(lease) => ("cancel", Some(*lease)),
-        WorkerReply::Lost => ("lost", None),
-        WorkerReply::Stale => ("stale", None),
-        WorkerReply::Unknown => ("unknown", None),
-        WorkerReply::Again => ("again", None),
-    };
-    let mut document = json!({"run_id": run, "result": word});
-    if let Some(lease) = lease {
-        document["lease_ms"] = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX).into();
+/// The answer to a report. The answer to a heartbeat says whether the node stops.
+#[derive(Serialize)]
+struct ReportAnswer<'a> {
+    runs: Vec<ReportedRunAnswer<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drain: Option<bool>,
+}
+
+/// The answer to the report about one run.
+#[derive(Serialize)]
+struct ReportedRunAnswer<'a> {
+    run_id: &'a str,
+    result: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease_ms: Option<u64>,
+}
+
+impl<'a> ReportedRunAnswer<'a> {
+    fn of(JsonObject(run): &'a JsonObject<RunBody>, reply: &WorkerReply) -> Self {
+        let (result, lease) = match reply {
+            WorkerReply::Ok(lease) => ("ok", *lease),
+            WorkerReply::Cancel(lease) => ("cancel", Some(*lease)),
+            WorkerReply::Lost => ("lost", None),
+            WorkerReply::Stale => ("stale", None),
+            WorkerReply::Unknown => ("unknown", None),
+            WorkerReply::Again => ("again", None),
+        };
+        let millis = |lease: Duration| u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
+        Self { run_id: &run.run_id, result, lease_ms: lease.map(millis) }
     }
-    document
 }
 
 /// Returns the schema of the body of a report.
