@@ -30,7 +30,7 @@ use super::status::node_status::StatusView;
 use super::status::note_writer;
 use super::traces::LAST_SPANS;
 use super::workers::worker_desk::WorkerDesk;
-use super::workers::{worker_claims, worker_reports};
+use super::workers::{worker_claim_loop, worker_reports};
 use crate::attempts::{Execute, StopReason};
 use schedd_core::config::Config;
 use schedd_schedule::time::zone::Zone;
@@ -91,7 +91,7 @@ impl Engine {
         parts.spawn_intake(&until_stop, host_zone);
         let until_end = Loops { tasks: &tasks, stop: &upkeep };
         // At a stop this loop answers the workers that wait, so that they ask another node.
-        until_end.spawn("worker claims", worker_claims, worker_claims::run);
+        until_end.spawn("worker claims", worker_claims, worker_claim_loop::run);
         until_end.spawn("worker timeouts", workers.reports().clone(), worker_reports::end_overdue);
         parts.spawn_upkeep(&until_end, executors.clone());
         tasks.close();

@@ -9,7 +9,8 @@
 //! - [`asking_workers`] lists the workers that ask this node, for `explain` and `doctor`
 //! - [`worker_desks`] takes the questions, and asks the namespace and its shards
 //! - [`worker_desk`] lets questions wait ([`waiting_asks`]) without a call to Redis
-//! - [`worker_claims`] polls for all waiting workers together, and claims runs for them
+//! - [`worker_claim_loop`] polls for all waiting workers together, and claims runs for them
+//! - [`worker_claims`] remembers these claims, and gives back the runs that no worker got
 //! - [`run_report`] and [`worker_reports`] record what workers report about their runs
 
 pub(crate) mod asking_workers;
@@ -17,6 +18,7 @@ pub(crate) mod handed_claims;
 pub(crate) mod run_report;
 pub(crate) mod waiting_asks;
 pub(crate) mod worker_ask;
+pub(crate) mod worker_claim_loop;
 pub(crate) mod worker_claims;
 pub(crate) mod worker_desk;
 pub(crate) mod worker_desks;

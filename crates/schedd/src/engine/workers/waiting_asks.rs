@@ -51,6 +51,8 @@ pub(super) struct WaitingAsk {
     /// When the question is answered without runs.
     pub(super) until: BootInstant,
     pub(super) turn: Arc<AskTurn>,
+    /// True if no earlier question with the same id has open runs.
+    pub(super) is_looked_up: bool,
     answer: oneshot::Sender<Result<Vec<HandedRun>, StoreError>>,
 }
 
@@ -59,9 +61,10 @@ impl WaitingAsk {
         ask: Arc<WorkerAsk>,
         until: BootInstant,
         turn: Arc<AskTurn>,
+        is_looked_up: bool,
         answer: oneshot::Sender<Result<Vec<HandedRun>, StoreError>>,
     ) -> Self {
-        Self { ask, until, turn, answer }
+        Self { ask, until, turn, is_looked_up, answer }
     }
 
     /// Answers the question. The asker may be gone.

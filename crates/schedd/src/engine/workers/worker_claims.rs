@@ -1,72 +1,42 @@
-//! Claims runs for the workers that wait at this node. One poll serves all of them.
-//!
-//! Invariant: while no run is ready, waiting workers cause no call to Redis. The loop polls again
-//! when a worker asks that it has not asked for, when a change was announced or counted, and when
-//! the next known run is ready.
+//! The part of a node that claims runs for workers, and what it remembers of their claims.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeSet;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tracing::info;
 
-use super::handed_claims::{HandedClaim, HandedClaims, MOST_DEFINITION};
+use super::handed_claims::HandedClaims;
 use super::run_report::{Report, ReportedRun};
-use super::waiting_asks::{WaitingAsk, WaitingAsks};
-use super::worker_ask::HandedRun;
-use crate::engine::dispatch::claimer::{ClaimParty, Claimer, StartClaimed};
+use super::waiting_asks::WaitingAsks;
+use super::worker_ask::{HandedRun, WorkerAsk};
+use crate::engine::dispatch::claimer::{Claimer, StartClaimed};
 use crate::engine::dispatch::definition::Definition;
-use crate::engine::dispatch::dispatcher::run_hints::RunHints;
-use crate::engine::dispatch::dispatcher::{ClaimBatch, ClaimReport};
-use crate::engine::dispatch::due_entry::{DueRun, well_formed};
-use crate::engine::dispatch::slots::{BATCH, Slots};
+use crate::engine::dispatch::slots::Slots;
 use crate::engine::execution::start_mark;
-use crate::engine::node_context::{NodeContext, Phase};
+use crate::engine::node_context::NodeContext;
 use crate::engine::recovery::loss::loss_watch::LossWatch;
 use schedd_core::domain::job::job_spec::Delivery;
-use schedd_core::domain::queue::lane::Lane;
+use schedd_core::domain::run::run_state::RunState;
 use schedd_core::host::boot_clock::BootInstant;
 use schedd_schedule::names::{JobName, RunId};
-use schedd_schedule::time::unix_millis::UnixMillis;
-use schedd_store::{Claim, Claimant, LaneAsk, LanePoll, StoreError, Verdict};
+use schedd_store::{Claim, StoreError, Verdict};
 
-/// The longest sleep between two rounds while workers wait. A round without news calls no Redis.
-const LONGEST_SLEEP: Duration = Duration::from_secs(60);
-/// The most runs of one lane that a poll reads.
-const MOST_READ: usize = 500;
-/// The most times that one round decides about the same run.
-const DECISIONS: usize = 5;
 /// The time for which no at-most-once run is claimed after replicas lacked the mark of such a run.
 const UNMARKED: Duration = Duration::from_secs(5);
-/// The time after which a question is tried again whose turn another desk had.
-const TURN: Duration = Duration::from_millis(10);
-/// The maximum size of all payloads of an answer, in bytes.
-const MOST_PAYLOAD_BYTES: usize = 4 * 1024 * 1024;
-
 /// The part of a node that claims runs for workers.
 pub(crate) struct WorkerClaims {
-    node: Arc<NodeContext>,
+    pub(super) node: Arc<NodeContext>,
     pub(super) slots: Slots,
-    loss_watch: Arc<LossWatch>,
+    pub(super) loss_watch: Arc<LossWatch>,
     pub(super) waiting: Arc<WaitingAsks>,
     pub(super) handed: HandedClaims,
-    claimer: tokio::sync::Mutex<Claimer>,
+    pub(super) claimer: tokio::sync::Mutex<Claimer>,
     /// The number of polls of lanes so far.
     pub(super) polls: AtomicU64,
     /// Until when no at-most-once run is claimed, because replicas lacked the mark of the last.
     unmarked_until: Mutex<Option<BootInstant>>,
-}
-
-/// The state of the loop between its rounds.
-#[derive(Default)]
-struct ClaimLoop {
-    hints: RunHints,
-    /// The lanes that the last poll found without due runs, each with the ready time of its next run.
-    /// Forgotten after each change.
-    idle: HashMap<Lane, Option<BootInstant>>,
-    /// The number of changes at the last round.
-    seen: u64,
 }
 
 /// The runs that were claimed for the worker whose turn it is.
@@ -85,39 +55,8 @@ impl StartClaimed for ClaimedRuns {
 }
 
 impl ClaimedRuns {
-    fn take(&self) -> Vec<(Arc<Definition>, Claim, BootInstant)> {
+    pub(super) fn take(&self) -> Vec<(Arc<Definition>, Claim, BootInstant)> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// A waiting worker in a round, with the runs that it has got.
-struct ServedAsk {
-    waiting: WaitingAsk,
-    runs: Vec<HandedRun>,
-    payload_bytes: usize,
-    /// True if this desk has the turn of the question.
-    has_turn: bool,
-    /// The error of a claim for the question, which Redis may have carried out. The worker learns of
-    /// it, and then asks again with the same id.
-    failure: Option<StoreError>,
-}
-
-impl ServedAsk {
-    fn new(waiting: WaitingAsk) -> Self {
-        Self { waiting, runs: Vec::new(), payload_bytes: 0, has_turn: false, failure: None }
-    }
-
-    /// Takes the turn of the question for this round. Returns false if another desk has it.
-    fn takes_turn(&mut self) -> bool {
-        self.has_turn |= self.waiting.turn.take();
-        self.has_turn
-    }
-
-    fn room(&self) -> usize {
-        if self.payload_bytes >= MOST_PAYLOAD_BYTES {
-            return 0;
-        }
-        self.waiting.ask.most.saturating_sub(self.runs.len())
     }
 }
 
@@ -141,8 +80,37 @@ impl WorkerClaims {
         }
     }
 
+    /// Returns the runs that an earlier question with the same id got, as far as they are open. Where
+    /// changes wait for replicas, an at-most-once run is not among them: the earlier question may still
+    /// wait for the replicas of its mark, and give the run back.
+    pub(super) async fn claimed_before(
+        &self,
+        ask: &WorkerAsk,
+    ) -> Result<Vec<HandedRun>, StoreError> {
+        let Some(ids) = self.node.store.read_worker_claim(&ask.id).await? else {
+            return Ok(Vec::new());
+        };
+        // A run is noted each time that its claim is tried. The answer keeps the order of the first.
+        let mut known = BTreeSet::new();
+        let noted = ids.split(' ').filter(|id| known.insert(*id));
+        let ids: Vec<RunId> = noted.filter_map(|id| id.parse().ok()).collect();
+        let mut claims = Vec::new();
+        for record in self.node.store.read_runs(&ids).await?.into_iter().flatten().flatten() {
+            let is_its = record.state == RunState::Running
+                && record.claim_token.as_deref() == Some(ask.id.as_str());
+            claims.extend(Claim::unanswered(&record, &record.lane).filter(|_| is_its));
+        }
+        if self.node.store.is_replicated() {
+            let names: Vec<JobName> = claims.iter().map(|claim| claim.run.job().clone()).collect();
+            let mut jobs = self.definitions(&names).await?.into_iter();
+            let is_repeatable = |job: Arc<Definition>| !starts_once(&job);
+            claims.retain(|_| jobs.next().flatten().is_some_and(is_repeatable));
+        }
+        self.handed(claims, &ask.id, ask.lease).await
+    }
+
     /// Returns the runs of `claims` for the worker whose question has this id.
-    pub(super) async fn handed(
+    async fn handed(
         &self,
         claims: Vec<Claim>,
         id: &str,
@@ -158,19 +126,19 @@ impl WorkerClaims {
     }
 
     /// Returns true while no at-most-once run is claimed.
-    fn pauses_at_most_once(&self) -> bool {
+    pub(super) fn pauses_at_most_once(&self) -> bool {
         let until = *self.unmarked_until.lock().unwrap_or_else(PoisonError::into_inner);
         until.is_some_and(|until| BootInstant::now() < until)
     }
 
     /// Claims no at-most-once run for a moment. Each try waits for replicas, and all workers wait for it.
-    fn refuse_at_most_once(&self, error: &StoreError) {
+    pub(super) fn refuse_at_most_once(&self, error: &StoreError) {
         self.node.outage_log.failed(error, "workers get no runs with at-most-once delivery");
         *self.unmarked_until.lock().unwrap_or_else(PoisonError::into_inner) =
             Some(BootInstant::now().saturating_add(UNMARKED));
     }
 
-    fn handed_run(
+    pub(super) fn handed_run(
         &self,
         definition: &Definition,
         claim: &Claim,
@@ -210,283 +178,14 @@ impl WorkerClaims {
     }
 }
 
-/// Answers the waiting workers. Never returns.
-pub(crate) async fn run(claims: Arc<WorkerClaims>) {
-    let mut state = ClaimLoop::default();
-    loop {
-        let sleep = round(&claims, &mut state).await;
-        tokio::select! {
-            () = tokio::time::sleep(sleep) => {}
-            () = claims.node.wakeups.worker_claims.notified() => {}
-        }
-    }
-}
-
-/// Serves all waiting workers once. Returns the time to sleep before the next round.
-async fn round(claims: &WorkerClaims, state: &mut ClaimLoop) -> Duration {
-    let changes = claims.node.wakeups.worker_news();
-    if std::mem::replace(&mut state.seen, changes) != changes {
-        state.idle.clear();
-    }
-    let mut served: Vec<ServedAsk> = claims
-        .waiting
-        .take_all()
-        .into_iter()
-        .filter(|waiting| !waiting.is_gone())
-        .map(ServedAsk::new)
-        .collect();
-    if served.is_empty() {
-        return LONGEST_SLEEP;
-    }
-    if claims.node.phase() != Phase::Running {
-        for served in served {
-            served.waiting.answer(Ok(Vec::new()));
-        }
-        return LONGEST_SLEEP;
-    }
-    let again = match serve(claims, state, &mut served).await {
-        Ok(again) => again,
-        Err(error) => {
-            claims.node.outage_log.failed(&error, "workers get no runs");
-            Some(claims.node.settings.tick)
-        }
-    };
-    let now = BootInstant::now();
-    let (over, waiting): (Vec<_>, Vec<_>) = served.into_iter().partition(|served| {
-        !served.runs.is_empty() || served.failure.is_some() || served.waiting.until <= now
-    });
-    for served in over {
-        served.waiting.answer(served.failure.map_or(Ok(served.runs), Err));
-    }
-    for served in &waiting {
-        if served.has_turn {
-            served.waiting.turn.give_back();
-        }
-    }
-    let next_end = waiting.iter().map(|served| served.waiting.until.since(now)).min();
-    let next_run = state.idle.values().flatten().map(|ready| ready.since(now)).min();
-    let is_waiting = !waiting.is_empty();
-    claims.waiting.put_back(waiting.into_iter().map(|served| served.waiting).collect());
-    let sleeps = [next_end, next_run.filter(|_| is_waiting), again.filter(|_| is_waiting)];
-    sleeps.into_iter().flatten().min().unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP)
-}
-
-/// Polls the lanes for which workers wait, and claims their due runs. Returns the time after which
-/// the lanes must be polled again although nothing changes, or `None` if no run is left due.
-async fn serve(
-    claims: &WorkerClaims,
-    state: &mut ClaimLoop,
-    served: &mut [ServedAsk],
-) -> Result<Option<Duration>, StoreError> {
-    let now = BootInstant::now();
-    let mut lanes = claims.slots.lanes_of_workers();
-    let is_idle = |lane: &Lane| match state.idle.get(lane) {
-        Some(next) => next.is_none_or(|ready| ready > now),
-        None => false,
-    };
-    lanes.retain(|lane| {
-        !is_idle(lane) && served.iter().any(|served| served.waiting.ask.serving.takes(lane))
-    });
-    if lanes.is_empty() {
-        return Ok(None);
-    }
-    lanes.sort_by(|a, b| (a.queue(), b.priority()).cmp(&(b.queue(), a.priority())));
-    let asks: Vec<LaneAsk> = lanes
-        .iter()
-        .map(|lane| {
-            let takers = served.iter().filter(|served| served.waiting.ask.serving.takes(lane));
-            let most: usize = takers.map(|served| served.waiting.ask.most).sum();
-            let more = state.hints.refused_count().min(BATCH);
-            LaneAsk { more, ..LaneAsk::new(lane.clone(), most.min(MOST_READ)) }
-        })
-        .collect();
-    let known = claims.loss_watch.known_now();
-    let sent = BootInstant::now();
-    claims.polls.fetch_add(1, Ordering::Relaxed);
-    let poll = claims.node.store.list_due(&asks).await?;
-    claims.node.outage_log.answered();
-    if !claims.loss_watch.knows(&poll, known) {
-        return Ok(Some(claims.node.settings.tick));
-    }
-    claims.node.store.trust(&poll.marks.server);
-    let mut again = None;
-    for (lane, answer) in lanes.into_iter().zip(poll.lanes) {
-        let mut claimer = claims.claimer.lock().await;
-        match answer {
-            LanePoll::WrongType(error) => claimer.report_wrong_type(&lane, &error),
-            LanePoll::Due { due, next, no_room, .. } if due.is_empty() && no_room.is_none() => {
-                let ready = |at: UnixMillis| {
-                    sent.saturating_add(at.since(poll.now).saturating_sub(poll.past_now))
-                };
-                state.idle.insert(lane, next.map(ready));
-            }
-            LanePoll::Due { due, no_room, .. } => {
-                claims.slots.saw(&lane);
-                state.idle.remove(&lane);
-                // The end of a run of a full queue is announced. A rate limit is only a time.
-                again = Some(claims.node.settings.tick);
-                if no_room.is_some() {
-                    continue;
-                }
-                let lane_runs = LaneRuns { lane: &lane, due: due.into_iter(), now: poll.now };
-                let handed = hand_out(claims, &mut claimer, &mut state.hints, lane_runs, served);
-                if handed.await? == TurnOfAll::IsElsewhere {
-                    again = Some(TURN.min(claims.node.settings.tick));
-                }
-            }
-        }
-    }
-    Ok(again)
-}
-
-/// The due runs of a lane, as a poll found them.
-struct LaneRuns<'l> {
-    lane: &'l Lane,
-    due: std::vec::IntoIter<schedd_store::DueEntry>,
-    now: UnixMillis,
-}
-
-/// The place of the turns of the questions that a lane serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TurnOfAll {
-    /// Each question had its turn here.
-    WasHere,
-    /// Another desk has the turn of a question now.
-    IsElsewhere,
-}
-
-/// Claims due runs of a lane for the workers that take them, the worker that asked first comes first.
-async fn hand_out(
-    claims: &WorkerClaims,
-    claimer: &mut Claimer,
-    hints: &mut RunHints,
-    mut found: LaneRuns<'_>,
-    served: &mut [ServedAsk],
-) -> Result<TurnOfAll, StoreError> {
-    let (lane, mut turns) = (found.lane, TurnOfAll::WasHere);
-    for served in served.iter_mut().filter(|served| served.waiting.ask.serving.takes(lane)) {
-        if !served.takes_turn() {
-            turns = TurnOfAll::IsElsewhere;
-            continue;
-        }
-        while served.room() > 0 {
-            let mut runs = Vec::new();
-            for entry in found.due.by_ref() {
-                match well_formed(&entry) {
-                    Ok((run, _)) if hints.is_refused(&run, BootInstant::now()) => {}
-                    Ok((run, _)) => runs.push(DueRun::new(run, entry)),
-                    Err(why) => {
-                        claimer.set_aside(lane, &entry, &why, &mut ClaimReport::default()).await?;
-                    }
-                }
-                if runs.len() == served.room().min(BATCH) {
-                    break;
-                }
-            }
-            if runs.is_empty() {
-                return Ok(turns);
-            }
-            if claim(claims, claimer, hints, (lane, runs, found.now), served).await? {
-                return Ok(turns);
-            }
-        }
-    }
-    Ok(turns)
-}
-
-/// Claims these due runs of a lane for one worker. Returns true if the queue has no more room.
-async fn claim(
-    claims: &WorkerClaims,
-    claimer: &mut Claimer,
-    hints: &mut RunHints,
-    (lane, mut runs, now): (&Lane, Vec<DueRun>, UnixMillis),
-    served: &mut ServedAsk,
-) -> Result<bool, StoreError> {
-    let ask = served.waiting.ask.clone();
-    let wanted: Vec<RunId> = runs.iter().map(|due_run| due_run.run.clone()).collect();
-    // Before the claim, so that the same question finds the runs if this node dies now. A Redis without
-    // room for the note still takes the claim.
-    let noting = claims.node.store.note_worker_claim(&ask.id, &wanted, ask.lease);
-    let reading = claimer.definitions().read_missing(wanted.iter().map(RunId::job));
-    let (noted, read) = tokio::join!(noting, reading);
-    read?;
-    if let Err(error) = noted
-        && !matches!(error, StoreError::OutOfMemory { .. })
-    {
-        return Err(error);
-    }
-    // Runs beyond the room of an answer stay due, and a later question gets them.
-    let mut bytes = served.payload_bytes;
-    runs.retain(|due| {
-        let has_room = bytes < MOST_PAYLOAD_BYTES;
-        let job = claimer.definitions().get(due.run.job());
-        bytes += job.map_or(0, |job| job.record.definition.len());
-        has_room
-    });
-    if claims.pauses_at_most_once() {
-        let definitions = claimer.definitions();
-        runs.retain(|due| !definitions.get(due.run.job()).is_some_and(|job| starts_once(&job)));
-    }
-    let known = claims.loss_watch.known_now();
-    let got = Arc::new(ClaimedRuns::default());
-    claimer.claim_for(ClaimParty {
-        claimant: Claimant {
-            holder: ask.holder(),
-            incarnation: claims.node.settings.incarnation.clone(),
-            lease: ask.lease,
-        },
-        token: Some(ask.id.clone()),
-        starter: got.clone(),
-    });
-    let mut has_no_room = false;
-    for _ in 0..DECISIONS {
-        let batch = ClaimBatch { lane: lane.clone(), runs, slots: served.room() };
-        let mut report = ClaimReport::default();
-        let outcome = claimer.claim(batch, now, hints, &mut report).await;
-        let taken = got.take();
-        let marked: Vec<&Claim> =
-            taken.iter().filter(|(job, ..)| starts_once(job)).map(|(_, claim, _)| claim).collect();
-        let on_replicas = Box::pin(start_mark::await_replicas(&claims.node, &marked)).await;
-        for (definition, claim, sent) in taken {
-            if let Err(error) = &on_replicas
-                && starts_once(&definition)
-            {
-                claims.refuse_at_most_once(error);
-                tokio::spawn(give_back(claims.node.clone(), claim, ask.lease));
-                continue;
-            }
-            let run = claims.handed_run(&definition, &claim, &ask.id, ask.lease);
-            let is_small = definition.record.definition.len() <= MOST_DEFINITION;
-            served.payload_bytes += run.payload.len();
-            served.runs.push(run);
-            note_start(claims, &definition, &claim, &ask.holder()).await;
-            // The report of the worker needs the definition again, even that of a one-shot.
-            if is_small {
-                claims.handed.add(HandedClaim { claim, definition, ask: ask.clone(), sent, known });
-            } else {
-                claimer.definitions().keep(claim.run.job().clone(), definition);
-            }
-        }
-        if let Err(error) = outcome {
-            served.failure = Some(error.clone());
-            return Err(error);
-        }
-        has_no_room |= report.has_no_room;
-        runs = report.again;
-        if runs.is_empty() || has_no_room {
-            break;
-        }
-    }
-    Ok(has_no_room)
-}
-
-fn starts_once(job: &Definition) -> bool {
+/// Returns true if a run of the job never begins twice.
+pub(super) fn starts_once(job: &Definition) -> bool {
     job.spec.delivery == Delivery::AtMostOnce
 }
 
 /// Makes a run due again that no worker got. The call is repeated while the lease lives; then the run
 /// is lost.
-async fn give_back(node: Arc<NodeContext>, claim: Claim, lease: Duration) {
+pub(super) async fn give_back(node: Arc<NodeContext>, claim: Claim, lease: Duration) {
     let until = BootInstant::now().saturating_add(lease);
     while BootInstant::now() < until {
         let reason = "not started";
@@ -501,7 +200,12 @@ async fn give_back(node: Arc<NodeContext>, claim: Claim, lease: Duration) {
 }
 
 /// Logs and counts the start of a run. The start of an at-most-once run is also in the journal.
-async fn note_start(claims: &WorkerClaims, definition: &Definition, claim: &Claim, holder: &str) {
+pub(super) async fn note_start(
+    claims: &WorkerClaims,
+    definition: &Definition,
+    claim: &Claim,
+    holder: &str,
+) {
     let late = claim.claimed_at.since(claim.run.due());
     let late_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX);
     info!(run = %claim.run, attempt = claim.attempt, holder, late_ms, "A worker got the run.");

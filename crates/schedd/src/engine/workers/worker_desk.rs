@@ -11,14 +11,11 @@ use super::waiting_asks::{AskError, AskTurn, WaitingAsk, WaitingAsks};
 use super::worker_ask::{HandedRun, WorkerAsk};
 use super::worker_claims::WorkerClaims;
 use super::worker_reports::WorkerReports;
-use crate::engine::dispatch::definition::Definition;
 use crate::engine::node_context::{NodeContext, Phase};
-use schedd_core::domain::job::job_spec::Delivery;
 use schedd_core::domain::queue::queue_rules::unknown_queue;
-use schedd_core::domain::run::run_state::RunState;
 use schedd_core::host::boot_clock::BootInstant;
-use schedd_schedule::names::{JobName, QueueName, RunId};
-use schedd_store::{Claim, StoreError};
+use schedd_schedule::names::QueueName;
+use schedd_store::StoreError;
 
 /// The desk of one namespace, where workers ask a node for runs and report about them. Clones share
 /// the same desk.
@@ -80,15 +77,23 @@ impl WorkerDesk {
     }
 
     /// Waits until due runs are claimed for the question `ask`, and returns them. Returns an empty
-    /// list when the time of the question is over, or when the node stops.
+    /// list when the time of the question is over, or when the node stops. `is_looked_up` is true
+    /// if no earlier question with the id of `ask` has open runs.
     pub(super) async fn wait_for_runs(
         &self,
         ask: &Arc<WorkerAsk>,
         turn: &Arc<AskTurn>,
+        is_looked_up: bool,
     ) -> Result<Vec<HandedRun>, AskError> {
         let (answer, answered) = oneshot::channel();
         let until = BootInstant::now().saturating_add(ask.wait);
-        self.waiting.add(WaitingAsk::new(ask.clone(), until, turn.clone(), answer))?;
+        self.waiting.add(WaitingAsk::new(
+            ask.clone(),
+            until,
+            turn.clone(),
+            is_looked_up,
+            answer,
+        ))?;
         self.node.wakeups.worker_claims.notify_one();
         // The loop that answers may have ended before the question was there.
         if self.is_draining() {
@@ -118,10 +123,8 @@ impl WorkerDesk {
         &self.reports
     }
 
-    /// Returns the runs that an earlier question with the same id got, as far as they are open. Where
-    /// changes wait for replicas, an at-most-once run is not among them: the earlier question may still
-    /// wait for the replicas of its mark, and give the run back. A shard that does not answer is not
-    /// asked, so that it delays no question.
+    /// Returns the runs that an earlier question with the same id got, as far as they are open. A shard
+    /// that does not answer is not asked, so that it delays no question.
     pub(super) async fn claimed_before(
         &self,
         ask: &WorkerAsk,
@@ -129,25 +132,6 @@ impl WorkerDesk {
         if self.is_of_shard() && self.node.outage_log.trouble().is_some() {
             return Ok(Vec::new());
         }
-        let Some(ids) = self.node.store.read_worker_claim(&ask.id).await? else {
-            return Ok(Vec::new());
-        };
-        // A run is noted each time that its claim is tried. The answer keeps the order of the first.
-        let mut known = BTreeSet::new();
-        let noted = ids.split(' ').filter(|id| known.insert(*id));
-        let ids: Vec<RunId> = noted.filter_map(|id| id.parse().ok()).collect();
-        let mut claims = Vec::new();
-        for record in self.node.store.read_runs(&ids).await?.into_iter().flatten().flatten() {
-            let is_its = record.state == RunState::Running
-                && record.claim_token.as_deref() == Some(ask.id.as_str());
-            claims.extend(Claim::unanswered(&record, &record.lane).filter(|_| is_its));
-        }
-        if self.node.store.is_replicated() {
-            let names: Vec<JobName> = claims.iter().map(|claim| claim.run.job().clone()).collect();
-            let mut jobs = self.claims.definitions(&names).await?.into_iter();
-            let is_repeatable = |job: Arc<Definition>| job.spec.delivery != Delivery::AtMostOnce;
-            claims.retain(|_| jobs.next().flatten().is_some_and(is_repeatable));
-        }
-        self.claims.handed(claims, &ask.id, ask.lease).await
+        self.claims.claimed_before(ask).await
     }
 }

@@ -50,13 +50,17 @@ impl WorkerDesks {
         if self.home.is_draining() {
             return Ok(WorkerAnswer { runs: Vec::new(), is_draining: true });
         }
-        let runs = Self::claimed_before(&desks, &ask).await?;
-        if !runs.is_empty() {
-            return Ok(WorkerAnswer { runs, is_draining: false });
+        // A single desk looks for the runs of an earlier question at its first poll for this one.
+        let is_looked_up = desks.len() > 1;
+        if is_looked_up {
+            let runs = Self::claimed_before(&desks, &ask).await?;
+            if !runs.is_empty() {
+                return Ok(WorkerAnswer { runs, is_draining: false });
+            }
         }
         let polls = polls_of(&desks);
         let turn = Arc::<AskTurn>::default();
-        let waits = desks.iter().map(|desk| desk.wait_for_runs(&ask, &turn));
+        let waits = desks.iter().map(|desk| desk.wait_for_runs(&ask, &turn, is_looked_up));
         let mut waits: FuturesUnordered<_> = waits.collect();
         while let Some(answer) = waits.next().await {
             let runs = answer?;

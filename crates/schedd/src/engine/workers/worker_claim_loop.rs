@@ -1,0 +1,390 @@
+//! The loop that claims runs for the workers that wait at this node. One poll serves all of them.
+//!
+//! Invariant: while no run is ready, waiting workers cause no call to Redis. The loop polls again
+//! when a worker asks that it has not asked for, when a change was announced or counted, and when
+//! the next known run is ready.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use super::handed_claims::{HandedClaim, MOST_DEFINITION};
+use super::waiting_asks::WaitingAsk;
+use super::worker_ask::HandedRun;
+use super::worker_claims::{ClaimedRuns, WorkerClaims, give_back, note_start, starts_once};
+use crate::engine::dispatch::claimer::{ClaimParty, Claimer};
+use crate::engine::dispatch::dispatcher::run_hints::RunHints;
+use crate::engine::dispatch::dispatcher::{ClaimBatch, ClaimReport};
+use crate::engine::dispatch::due_entry::{DueRun, well_formed};
+use crate::engine::dispatch::slots::BATCH;
+use crate::engine::execution::start_mark;
+use crate::engine::node_context::Phase;
+use schedd_core::domain::queue::lane::Lane;
+use schedd_core::host::boot_clock::BootInstant;
+use schedd_schedule::names::RunId;
+use schedd_schedule::time::unix_millis::UnixMillis;
+use schedd_store::{Claim, Claimant, DueEntry, LaneAsk, LanePoll, StoreError};
+
+/// The longest sleep between two rounds while workers wait. A round without news calls no Redis.
+const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+/// The most runs of one lane that a poll reads.
+const MOST_READ: usize = 500;
+/// The number of further runs of a lane that a poll reads, so that the definitions of the next runs
+/// are read together. A worker that asks for single runs then waits for one reading in so many.
+const AHEAD: usize = 25;
+/// The most times that one round decides about the same run.
+const DECISIONS: usize = 5;
+/// The time after which a question is tried again whose turn another desk had.
+const TURN: Duration = Duration::from_millis(10);
+/// The maximum size of all payloads of an answer, in bytes.
+const MOST_PAYLOAD_BYTES: usize = 4 * 1024 * 1024;
+
+/// The state of the loop between its rounds.
+#[derive(Default)]
+struct ClaimLoop {
+    hints: RunHints,
+    /// The lanes that the last poll found without due runs, each with the ready time of its next run.
+    /// Forgotten after each change.
+    idle: HashMap<Lane, Option<BootInstant>>,
+    /// The number of changes at the last round.
+    seen: u64,
+}
+
+/// A waiting worker in a round, with the runs that it has got.
+struct ServedAsk {
+    waiting: WaitingAsk,
+    runs: Vec<HandedRun>,
+    payload_bytes: usize,
+    /// True if this desk has the turn of the question.
+    has_turn: bool,
+    /// The error of a claim for the question, which Redis may have carried out. The worker learns of
+    /// it, and then asks again with the same id.
+    failure: Option<StoreError>,
+}
+
+impl ServedAsk {
+    fn new(waiting: WaitingAsk) -> Self {
+        Self { waiting, runs: Vec::new(), payload_bytes: 0, has_turn: false, failure: None }
+    }
+
+    /// Takes the turn of the question for this round. Returns false if another desk has it.
+    fn takes_turn(&mut self) -> bool {
+        self.has_turn |= self.waiting.turn.take();
+        self.has_turn
+    }
+
+    fn room(&self) -> usize {
+        if self.payload_bytes >= MOST_PAYLOAD_BYTES || !self.waiting.is_looked_up {
+            return 0;
+        }
+        self.waiting.ask.most.saturating_sub(self.runs.len())
+    }
+}
+
+/// Answers the waiting workers. Never returns.
+pub(crate) async fn run(claims: Arc<WorkerClaims>) {
+    let mut state = ClaimLoop::default();
+    loop {
+        let sleep = round(&claims, &mut state).await;
+        tokio::select! {
+            () = tokio::time::sleep(sleep) => {}
+            () = claims.node.wakeups.worker_claims.notified() => {}
+        }
+    }
+}
+
+/// Serves all waiting workers once. Returns the time to sleep before the next round.
+async fn round(claims: &WorkerClaims, state: &mut ClaimLoop) -> Duration {
+    let changes = claims.node.wakeups.worker_news();
+    if std::mem::replace(&mut state.seen, changes) != changes {
+        state.idle.clear();
+    }
+    let mut served: Vec<ServedAsk> = claims
+        .waiting
+        .take_all()
+        .into_iter()
+        .filter(|waiting| !waiting.is_gone())
+        .map(ServedAsk::new)
+        .collect();
+    if served.is_empty() {
+        return LONGEST_SLEEP;
+    }
+    if claims.node.phase() != Phase::Running {
+        for served in served {
+            served.waiting.answer(Ok(Vec::new()));
+        }
+        return LONGEST_SLEEP;
+    }
+    let again = match serve(claims, state, &mut served).await {
+        Ok(again) => again,
+        Err(error) => {
+            claims.node.outage_log.failed(&error, "workers get no runs");
+            Some(claims.node.settings.tick)
+        }
+    };
+    let now = BootInstant::now();
+    let (over, waiting): (Vec<_>, Vec<_>) = served.into_iter().partition(|served| {
+        !served.runs.is_empty() || served.failure.is_some() || served.waiting.until <= now
+    });
+    for served in over {
+        served.waiting.answer(served.failure.map_or(Ok(served.runs), Err));
+    }
+    for served in &waiting {
+        if served.has_turn {
+            served.waiting.turn.give_back();
+        }
+    }
+    let next_end = waiting.iter().map(|served| served.waiting.until.since(now)).min();
+    let next_run = state.idle.values().flatten().map(|ready| ready.since(now)).min();
+    let is_waiting = !waiting.is_empty();
+    claims.waiting.put_back(waiting.into_iter().map(|served| served.waiting).collect());
+    let sleeps = [next_end, next_run.filter(|_| is_waiting), again.filter(|_| is_waiting)];
+    sleeps.into_iter().flatten().min().unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP)
+}
+
+/// Gives each new question the runs of an earlier question with the same id. A question without such
+/// runs may get new runs.
+async fn look_up(claims: &WorkerClaims, served: &mut [ServedAsk]) {
+    let new = served.iter_mut().filter(|served| !served.waiting.is_looked_up);
+    let looks = new.map(async |served| match claims.claimed_before(&served.waiting.ask).await {
+        Ok(runs) if runs.is_empty() => served.waiting.is_looked_up = true,
+        Ok(runs) => served.runs = runs,
+        Err(error) => served.failure = Some(error),
+    });
+    // In a box, because a question that is sent again is rare.
+    Box::pin(join_all(looks)).await;
+}
+
+/// Polls the lanes for which workers wait, and claims their due runs. Returns the time after which
+/// the lanes must be polled again although nothing changes, or `None` if no run is left due.
+async fn serve(
+    claims: &WorkerClaims,
+    state: &mut ClaimLoop,
+    served: &mut [ServedAsk],
+) -> Result<Option<Duration>, StoreError> {
+    let now = BootInstant::now();
+    let mut lanes = claims.slots.lanes_of_workers();
+    let is_idle = |lane: &Lane| match state.idle.get(lane) {
+        Some(next) => next.is_none_or(|ready| ready > now),
+        None => false,
+    };
+    lanes.retain(|lane| {
+        !is_idle(lane) && served.iter().any(|served| served.waiting.ask.serving.takes(lane))
+    });
+    if lanes.is_empty() {
+        look_up(claims, served).await;
+        return Ok(None);
+    }
+    lanes.sort_by(|a, b| (a.queue(), b.priority()).cmp(&(b.queue(), a.priority())));
+    let asks: Vec<LaneAsk> = lanes
+        .iter()
+        .map(|lane| {
+            let takers = served.iter().filter(|served| served.waiting.ask.serving.takes(lane));
+            let most: usize = takers.map(|served| served.waiting.ask.most).sum();
+            let more = state.hints.refused_count().min(BATCH) + AHEAD;
+            LaneAsk { more, ..LaneAsk::new(lane.clone(), most.min(MOST_READ)) }
+        })
+        .collect();
+    let known = claims.loss_watch.known_now();
+    let sent = BootInstant::now();
+    claims.polls.fetch_add(1, Ordering::Relaxed);
+    let (poll, ()) = tokio::join!(claims.node.store.list_due(&asks), look_up(claims, served));
+    let poll = poll?;
+    claims.node.outage_log.answered();
+    if !claims.loss_watch.knows(&poll, known) {
+        return Ok(Some(claims.node.settings.tick));
+    }
+    claims.node.store.trust(&poll.marks.server);
+    let mut again = None;
+    for (lane, answer) in lanes.into_iter().zip(poll.lanes) {
+        let mut claimer = claims.claimer.lock().await;
+        match answer {
+            LanePoll::WrongType(error) => claimer.report_wrong_type(&lane, &error),
+            LanePoll::Due { due, next, no_room, .. } if due.is_empty() && no_room.is_none() => {
+                let ready = |at: UnixMillis| {
+                    sent.saturating_add(at.since(poll.now).saturating_sub(poll.past_now))
+                };
+                state.idle.insert(lane, next.map(ready));
+            }
+            LanePoll::Due { due, no_room, .. } => {
+                claims.slots.saw(&lane);
+                state.idle.remove(&lane);
+                // The end of a run of a full queue is announced. A rate limit is only a time.
+                again = Some(claims.node.settings.tick);
+                if no_room.is_some() {
+                    continue;
+                }
+                let lane_runs = LaneRuns { lane: &lane, due: due.into_iter(), now: poll.now };
+                let handed = hand_out(claims, &mut claimer, &mut state.hints, lane_runs, served);
+                if handed.await? == TurnOfAll::IsElsewhere {
+                    again = Some(TURN.min(claims.node.settings.tick));
+                }
+            }
+        }
+    }
+    Ok(again)
+}
+
+/// The due runs of a lane, as a poll found them.
+struct LaneRuns<'l> {
+    lane: &'l Lane,
+    due: std::vec::IntoIter<DueEntry>,
+    now: UnixMillis,
+}
+
+/// The place of the turns of the questions that a lane serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TurnOfAll {
+    /// Each question had its turn here.
+    WasHere,
+    /// Another desk has the turn of a question now.
+    IsElsewhere,
+}
+
+/// Claims due runs of a lane for the workers that take them, the worker that asked first comes first.
+async fn hand_out(
+    claims: &WorkerClaims,
+    claimer: &mut Claimer,
+    hints: &mut RunHints,
+    mut found: LaneRuns<'_>,
+    served: &mut [ServedAsk],
+) -> Result<TurnOfAll, StoreError> {
+    let (lane, mut turns) = (found.lane, TurnOfAll::WasHere);
+    for served in served.iter_mut().filter(|served| served.waiting.ask.serving.takes(lane)) {
+        if !served.takes_turn() {
+            turns = TurnOfAll::IsElsewhere;
+            continue;
+        }
+        while served.room() > 0 {
+            let mut runs = Vec::new();
+            for entry in found.due.by_ref() {
+                match well_formed(&entry) {
+                    Ok((run, _)) if hints.is_refused(&run, BootInstant::now()) => {}
+                    Ok((run, _)) => runs.push(DueRun::new(run, entry)),
+                    Err(why) => {
+                        claimer.set_aside(lane, &entry, &why, &mut ClaimReport::default()).await?;
+                    }
+                }
+                if runs.len() == served.room().min(BATCH) {
+                    break;
+                }
+            }
+            if runs.is_empty() {
+                return Ok(turns);
+            }
+            read_definitions(claimer, &runs, found.due.as_slice()).await?;
+            if claim(claims, claimer, hints, (lane, runs, found.now), served).await? {
+                return Ok(turns);
+            }
+        }
+    }
+    Ok(turns)
+}
+
+/// Reads the definitions of `runs`. If one is missing, reads also those of the first of the `next` due
+/// runs, for the next claims.
+async fn read_definitions(
+    claimer: &mut Claimer,
+    runs: &[DueRun],
+    next: &[DueEntry],
+) -> Result<(), StoreError> {
+    let jobs = runs.iter().map(|due_run| due_run.run.job());
+    let definitions = claimer.definitions();
+    if jobs.clone().all(|job| definitions.get(job).is_some()) {
+        return Ok(());
+    }
+    let next: Vec<RunId> =
+        next.iter().take(AHEAD).filter_map(|entry| Some(well_formed(entry).ok()?.0)).collect();
+    definitions.read_missing(jobs.chain(next.iter().map(RunId::job))).await.map(drop)
+}
+
+/// Claims these due runs of a lane for one worker. Returns true if the queue has no more room.
+async fn claim(
+    claims: &WorkerClaims,
+    claimer: &mut Claimer,
+    hints: &mut RunHints,
+    (lane, mut runs, now): (&Lane, Vec<DueRun>, UnixMillis),
+    served: &mut ServedAsk,
+) -> Result<bool, StoreError> {
+    let ask = served.waiting.ask.clone();
+    let wanted: Vec<RunId> = runs.iter().map(|due_run| due_run.run.clone()).collect();
+    // Runs beyond the room of an answer stay due, and a later question gets them.
+    let mut bytes = served.payload_bytes;
+    runs.retain(|due| {
+        let has_room = bytes < MOST_PAYLOAD_BYTES;
+        let job = claimer.definitions().get(due.run.job());
+        bytes += job.map_or(0, |job| job.record.definition.len());
+        has_room
+    });
+    if claims.pauses_at_most_once() {
+        let definitions = claimer.definitions();
+        runs.retain(|due| !definitions.get(due.run.job()).is_some_and(|job| starts_once(&job)));
+    }
+    let known = claims.loss_watch.known_now();
+    let got = Arc::new(ClaimedRuns::default());
+    claimer.claim_for(ClaimParty {
+        claimant: Claimant {
+            holder: ask.holder(),
+            incarnation: claims.node.settings.incarnation.clone(),
+            lease: ask.lease,
+        },
+        token: Some(ask.id.clone()),
+        starter: got.clone(),
+    });
+    let note = || claims.node.store.note_worker_claim(&ask.id, &wanted, ask.lease);
+    let (mut has_no_room, mut is_noted) = (false, false);
+    for _ in 0..DECISIONS {
+        let batch = ClaimBatch { lane: lane.clone(), runs, slots: served.room() };
+        let mut report = ClaimReport::default();
+        let claiming = claimer.claim(batch, now, hints, &mut report);
+        // The note is sent first, so that the same question finds the runs if this node dies now. A
+        // Redis without room for the note still takes the claim.
+        let outcome = if is_noted {
+            claiming.await
+        } else {
+            let (noted, outcome) = tokio::join!(note(), claiming);
+            is_noted = noted.is_ok();
+            outcome
+        };
+        let taken = got.take();
+        if !is_noted && !taken.is_empty() {
+            let _ = note().await;
+        }
+        let marked: Vec<&Claim> =
+            taken.iter().filter(|(job, ..)| starts_once(job)).map(|(_, claim, _)| claim).collect();
+        let on_replicas = Box::pin(start_mark::await_replicas(&claims.node, &marked)).await;
+        for (definition, claim, sent) in taken {
+            if let Err(error) = &on_replicas
+                && starts_once(&definition)
+            {
+                claims.refuse_at_most_once(error);
+                tokio::spawn(give_back(claims.node.clone(), claim, ask.lease));
+                continue;
+            }
+            let run = claims.handed_run(&definition, &claim, &ask.id, ask.lease);
+            let is_small = definition.record.definition.len() <= MOST_DEFINITION;
+            served.payload_bytes += run.payload.len();
+            served.runs.push(run);
+            note_start(claims, &definition, &claim, &ask.holder()).await;
+            // The report of the worker needs the definition again, even that of a one-shot.
+            if is_small {
+                claims.handed.add(HandedClaim { claim, definition, ask: ask.clone(), sent, known });
+            } else {
+                claimer.definitions().keep(claim.run.job().clone(), definition);
+            }
+        }
+        if let Err(error) = outcome {
+            served.failure = Some(error.clone());
+            return Err(error);
+        }
+        has_no_room |= report.has_no_room;
+        runs = report.again;
+        if runs.is_empty() || has_no_room {
+            break;
+        }
+    }
+    Ok(has_no_room)
+}
