@@ -88,6 +88,10 @@ pub(crate) fn token(
             let lifetime = expires.as_deref().map(parse_duration).transpose();
             let lifetime =
                 lifetime.map_err(|error| CliFailure::Invalid(format!("--expires: {error}")))?;
+            if lifetime.is_some_and(|lifetime| lifetime.is_zero()) {
+                let what = "--expires: found 0s, wanted a longer time, such as 90d";
+                return Err(CliFailure::Invalid(what.to_owned()));
+            }
             if !queues.is_empty() && *role != TokenRole::Worker {
                 return Err(CliFailure::Invalid(format!(
                     "--queues: found the role {role}, wanted --role worker: only a worker is bound to queues"

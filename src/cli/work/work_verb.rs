@@ -26,7 +26,7 @@ use schedd_core::domain::queue::lane_serving::HandlerChoice;
 use schedd_core::domain::run::excerpt::OutputBounds;
 use schedd_core::host::boot_clock::BootInstant;
 use schedd_keeper::{Keeper, KeeperSettings, this_program};
-use schedd_schedule::names::{HandlerName, Label, NodeName, QueueName};
+use schedd_schedule::names::{HandlerName, IdError, Label, NodeName, QueueName};
 use schedd_schedule::time::duration::parse_duration;
 
 /// The wait before a request that failed once is sent again. It doubles with each failure.
@@ -69,7 +69,7 @@ pub(crate) struct WorkArgs {
     #[arg(long, value_name = "NAME")]
     name: Option<NodeName>,
     /// Labels of the worker, for jobs with requires, separated by commas
-    #[arg(long, value_name = "LABELS", value_delimiter = ',')]
+    #[arg(long, value_name = "LABELS", value_delimiter = ',', value_parser = people_label)]
     labels: Vec<Label>,
     /// Time after which the runs of a dead worker are free again, 3s to 12h
     #[arg(long, value_name = "DURATION", default_value = "30s")]
@@ -92,6 +92,10 @@ impl WorkArgs {
             handlers,
         }
     }
+}
+
+fn people_label(text: &str) -> Result<Label, IdError> {
+    text.parse().and_then(Label::for_people)
 }
 
 /// A worker at work.

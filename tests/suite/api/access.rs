@@ -326,6 +326,8 @@ fn tokens_are_made_listed_and_revoked_on_the_command_line() {
         .refused(2, &["--queues", "--role worker"]);
     run(&["token", "new", "--role", "viewer", "--expires", "soon"])
         .refused(2, &["--expires", "soon"]);
+    run(&["token", "new", "--role", "viewer", "--expires", "0s"])
+        .refused(2, &["--expires: found 0s, wanted a longer time"]);
     run(&["token", "new", "--role", "viewer", "--name", "a b"]).refused(2, &["--name", "a b"]);
     let listed = run(&["token", "list"]).good();
     assert!(listed.stdout.contains("mail,low") || listed.stdout.contains("low,mail"), "{listed:?}");
