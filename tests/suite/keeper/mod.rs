@@ -39,6 +39,13 @@ fn exists(pid: i32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
 
+/// True unless the process is gone, or dead and only its parent has not read that yet.
+fn lives(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    state.is_some_and(|state| state != 'Z' && state != 'X')
+}
+
 /// The numbers a job wrote into a file, once there are `count` of them.
 async fn pids_in(file: &str, count: usize) -> Vec<i32> {
     eventually("the job writes its process ids", || {

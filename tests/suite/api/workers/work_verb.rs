@@ -121,7 +121,7 @@ fn a_worker_over_redis_runs_its_program_as_one_over_the_api_does() {
 #[test]
 fn a_worker_over_redis_gives_runs_back_and_no_process_outlives_it() {
     let scene = ApiScene::start(DEFINING, QUEUE);
-    let script = "echo began > began-$SCHEDD_JOB; echo $$ > pid-$SCHEDD_JOB; sleep 300 & wait";
+    let script = "echo $$ > pid-$SCHEDD_JOB; echo began > began-$SCHEDD_JOB; sleep 300 & wait";
     let mut work = Work::start_over_redis(&scene, &["--lease", "3s"], script);
     add(&scene, json!({"name": "a"}));
     until("a has begun", LONG, || work.written("began-a"));
