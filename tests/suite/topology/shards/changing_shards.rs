@@ -33,13 +33,19 @@ fn new_shards_are_served_without_a_restart_and_jobs_of_the_old_map_still_run() {
             .unwrap();
         assert_eq!(fields, [Some("7".to_owned()), Some("hand".to_owned())], "shard {shard}");
     }
-    scene.ctl.run(&["queue", "resume", "mail"]).good();
-    let after = names("after", 30);
-    scene.add(&after, "1s", &[]).good();
+    // A job whose place by the new map is another shard is found where it is.
+    for name in &before {
+        scene.ctl.run(&["show", name]).good();
+        scene.ctl.run(&["export", name]).good();
+    }
     let mut connection = redis.connection();
     for shard in 0..3 {
         assert!(!live_jobs(&mut connection, Some(shard)).is_empty(), "shard {shard}");
     }
+    // Until now, no run could begin: the queue was paused.
+    scene.ctl.run(&["queue", "resume", "mail"]).good();
+    let after = names("after", 30);
+    scene.add(&after, "1s", &[]).good();
     scene.assert_each_runs_once(&after);
     let on_new = scene.effects.all().into_iter().filter(|effect| {
         [3, 4].iter().any(|shard| {
@@ -48,11 +54,6 @@ fn new_shards_are_served_without_a_restart_and_jobs_of_the_old_map_still_run() {
         })
     });
     assert!(on_new.count() >= 3);
-    // A job whose place by the new map is another shard is found where it is.
-    for name in &before {
-        scene.ctl.run(&["show", name]).good();
-        scene.ctl.run(&["export", name]).good();
-    }
     scene.assert_each_runs_once(&before);
 }
 
