@@ -18,7 +18,7 @@
 -- Args of each item: queue_name (of the lane), priority (of the lane), limit (how many due runs of
 --   the lane to list, less those of the queue's lanes of a higher priority; 0 leaves the lane out),
 --   more (the number of further runs of the lane to list, because the caller cannot take that many
---   of the listed runs)
+--   of the listed runs, or looks ahead)
 -- Reply due: now in microseconds, number of leases, epoch, last fence, end of the restoring of data
 --   or 0, last fence at the first poll of this server ('' if it was never polled, '?' if that is
 --   unknown), time until which no run is due because this server is new or 0, the counters of changes

@@ -112,7 +112,12 @@ impl Form {
 
     fn call(&mut self, number: usize) {
         let lease = Duration::from_secs(60);
-        let claimant = Claimant { holder: "n1".to_owned(), incarnation: "i".to_owned(), lease };
+        let claimant = Claimant {
+            holder: "n1".to_owned(),
+            incarnation: "i".to_owned(),
+            lease,
+            notes_claims: false,
+        };
         let (orders, token, lane) =
             (&self.calls[number], format!("t{number}"), Lane::default_lane());
         let mut connection = self.redis.connection();

@@ -87,25 +87,25 @@ impl Store {
         Ok(answer.first().filter(|found| **found != Value::Nil).and_then(text_of))
     }
 
-    /// Adds the ids of the runs that the claim `id` of a worker is about to claim, for the length of
-    /// their leases. So the same claim finds these runs if its answer was lost, also if it is sent
-    /// again while the first is under way.
-    pub async fn note_worker_claim(
+    /// Returns the commands that add the ids of the runs that the claim `id` of a worker is about to
+    /// claim, for the length of their leases. So the same claim finds these runs if its answer was
+    /// lost, also if it is sent again while the first is under way.
+    pub(crate) fn worker_claim_note<'r>(
         &self,
         id: &str,
-        runs: &[RunId],
+        runs: impl Iterator<Item = &'r RunId>,
         lease: Duration,
-    ) -> Result<(), StoreError> {
+    ) -> Vec<redis::Cmd> {
         let key = self.keys.answer(id);
-        let mut text = String::new();
+        let mut ids = String::new();
         for run in runs {
-            text.push(' ');
-            text.push_str(&run.to_string());
+            ids.push(' ');
+            ids.push_str(&run.to_string());
         }
-        let mut pipeline = redis::pipe();
-        pipeline.cmd("APPEND").arg(&key).arg(text);
-        pipeline.cmd("PEXPIRE").arg(&key).arg(millis(lease));
-        self.link.query(&mut pipeline).await.map(drop)
+        let (mut append, mut expire) = (redis::cmd("APPEND"), redis::cmd("PEXPIRE"));
+        append.arg(&key).arg(ids);
+        expire.arg(&key).arg(millis(lease));
+        vec![append, expire]
     }
 
     /// Marks the link whose code has the SHA-256 `hash` as used. Returns false if the link was used

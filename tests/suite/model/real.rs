@@ -241,6 +241,7 @@ impl Real {
             holder: format!("n{}", by.node),
             incarnation: by.incarnation.to_string(),
             lease: LEASE,
+            notes_claims: false,
         };
         let call = if by.number == 0 { token() } else { format!("{by:?} of {run}") };
         let replies = store

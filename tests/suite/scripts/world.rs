@@ -68,7 +68,12 @@ pub(crate) fn token() -> String {
 }
 
 pub(crate) fn claimant(node: &str) -> Claimant {
-    Claimant { holder: node.to_owned(), incarnation: format!("{node}-1"), lease: LEASE }
+    Claimant {
+        holder: node.to_owned(),
+        incarnation: format!("{node}-1"),
+        lease: LEASE,
+        notes_claims: false,
+    }
 }
 
 /// A definition that differs from all others by `version` alone. The first is that of [`definition`].

@@ -76,9 +76,20 @@ impl RedisLink {
         let sent = Instant::now();
         let mut pipeline = redis::pipe();
         for invocation in invocations {
+            for command in &invocation.before {
+                pipeline.add_command(command.clone());
+            }
             pipeline.add_command(invocation.command());
         }
-        let mut answers = self.ask_on(open.clone(), &mut pipeline).await?;
+        let mut all = self.ask_on(open.clone(), &mut pipeline).await?.into_iter();
+        let mut answers = Vec::with_capacity(invocations.len());
+        for Invocation { script, before, .. } in invocations {
+            let failed = all.by_ref().take(before.len()).find_map(Result::err);
+            if let Some(error) = failed.filter(|error| error.code() != Some("OOM")) {
+                tracing::warn!("A command before the script {} failed: {error}.", script.name);
+            }
+            answers.extend(all.next());
+        }
         let unknown = |answer: &Result<Value, RedisError>| {
             answer.as_ref().is_err_and(|e| e.kind() == ErrorKind::Server(ServerErrorKind::NoScript))
         };

@@ -36,6 +36,9 @@ pub struct Claimant {
     pub incarnation: String,
     /// The duration of each lease that the node takes.
     pub lease: Duration,
+    /// True if each call stores the ids of its runs before it claims them, for the length of the
+    /// lease. [`Store::read_worker_claim`] reads them by the token of the call.
+    pub notes_claims: bool,
 }
 
 /// An order to claim a run, with the rules of its job and the next run to plan.
@@ -206,7 +209,10 @@ impl Store {
     ) -> Result<Vec<ClaimReply>, StoreError> {
         #[cfg(feature = "mutants")]
         self.zrem_first(lane, orders.iter().map(|order| &order.run)).await;
-        let plain = self.claim_plain_runs(slots, claimant, lane, token, orders).await?;
+        let runs = orders.iter().map(|order| &order.run);
+        let note = |runs| self.worker_claim_note(token, runs, claimant.lease);
+        let mut note = if claimant.notes_claims { note(runs) } else { Vec::new() };
+        let plain = self.claim_plain_runs(slots, claimant, lane, token, orders, &mut note).await?;
         let rest = &orders[plain.len()..];
         let mut won: BTreeSet<RunId> =
             plain.iter().flatten().map(|claim| claim.run.clone()).collect();
@@ -219,7 +225,8 @@ impl Store {
                 replies.extend(some.iter().map(|_| ClaimReply::Full));
                 continue;
             }
-            let judged = self.claim_judged_runs(left, claimant, lane, token, some).await?;
+            let judged =
+                self.claim_judged_runs(left, claimant, lane, token, some, &mut note).await?;
             for (reply, order) in judged.into_iter().zip(some) {
                 // A run that is named twice is won once.
                 let is_won_before = won.contains(&order.run);
@@ -233,6 +240,7 @@ impl Store {
     }
 
     /// Claims at most `slots` runs of `lane` in one call, and judges each run by all rules of its job.
+    /// Sends the commands in `note` first, and empties it.
     async fn claim_judged_runs(
         &self,
         slots: usize,
@@ -240,6 +248,7 @@ impl Store {
         lane: &Lane,
         token: &str,
         orders: &[ClaimOrder],
+        note: &mut Vec<redis::Cmd>,
     ) -> Result<Vec<ClaimReply>, StoreError> {
         let keys = &self.keys;
         let gates: BTreeSet<&Gate> =
@@ -247,6 +256,7 @@ impl Store {
         let gates: Vec<Gate> = gates.into_iter().cloned().collect();
         let mut call = self
             .call(&scripts::CLAIM_RUNS)
+            .after(std::mem::take(note))
             .of_lane(lane)
             .arg("node", &claimant.holder)
             .arg("incarnation", &claimant.incarnation)

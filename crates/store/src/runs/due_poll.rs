@@ -122,8 +122,8 @@ pub struct LaneAsk {
     /// The number of runs of the lane's queue that the caller could take. At 0 no entry of the lane
     /// is listed.
     pub limit: usize,
-    /// The number of entries in the last list of this lane that the caller could not take. So many
-    /// entries more are listed, because the same entries may fill the start of the list again.
+    /// The number of entries to list in addition. The caller could not take so many entries of the last
+    /// list, which may fill the start of the list again, or it looks ahead.
     pub more: usize,
 }
 

@@ -50,7 +50,7 @@ impl Claim {
 impl Store {
     /// Claims at most `slots` runs. Returns a claim for each order up to the first order whose run
     /// is not plain, or `None` if another node claimed the run first. The caller passes the
-    /// remaining orders to `claim_runs.lua`.
+    /// remaining orders to `claim_runs.lua`. A call sends the commands in `note` first, and empties it.
     pub(super) async fn claim_plain_runs(
         &self,
         slots: usize,
@@ -58,6 +58,7 @@ impl Store {
         lane: &Lane,
         token: &str,
         orders: &[ClaimOrder],
+        note: &mut Vec<redis::Cmd>,
     ) -> Result<Vec<Option<Claim>>, StoreError> {
         let plain = orders.iter().take_while(|order| order.may_be_plain(lane)).count();
         if plain == 0 {
@@ -65,6 +66,7 @@ impl Store {
         }
         let mut call = self
             .call(&scripts::CLAIM_PLAIN_RUNS)
+            .after(std::mem::take(note))
             .of_lane(lane)
             .arg("node", &claimant.holder)
             .arg("incarnation", &claimant.incarnation)

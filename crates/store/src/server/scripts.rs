@@ -164,6 +164,8 @@ scripts! {
 /// `key` and `arg` add each other key and argument when it is next.
 pub(crate) struct Invocation {
     pub(crate) script: &'static Script,
+    /// The commands that Redis executes before the script. Their failure does not stop the script.
+    pub(crate) before: Vec<redis::Cmd>,
     prefix: String,
     owners: Owners,
     /// The number of keys that the present section has. A section is the keys of the call, or of
@@ -191,6 +193,7 @@ impl Invocation {
     pub(crate) fn new(script: &'static Script, keys: &Keys) -> Self {
         let call = Self {
             script,
+            before: Vec::new(),
             prefix: keys.whole(""),
             owners: Owners::default(),
             given: 0,
@@ -200,6 +203,13 @@ impl Invocation {
             args: Vec::new(),
         };
         call.fill()
+    }
+
+    /// Sends `commands` in one pipeline with the script, and before it.
+    #[must_use]
+    pub(crate) fn after(mut self, commands: Vec<redis::Cmd>) -> Self {
+        self.before = commands;
+        self
     }
 
     /// Begins the keys of the next item, which get their own owners.

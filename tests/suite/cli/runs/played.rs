@@ -97,6 +97,7 @@ impl Played {
             holder: "web-1".to_owned(),
             incarnation: "i1".to_owned(),
             lease: Duration::from_secs(60),
+            notes_claims: false,
         };
         let token = format!("{run}-{}", poll.now);
         match self

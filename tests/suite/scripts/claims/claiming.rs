@@ -5,7 +5,9 @@ use std::time::Duration;
 use schedd_core::domain::job::job_spec::Overlap;
 use schedd_core::domain::run::run_state::RunState;
 use schedd_schedule::names::RunId;
-use schedd_store::{Blocking, CancelReply, ClaimOrder, ClaimReply, Existing, StopRunning, Verdict};
+use schedd_store::{
+    Blocking, CancelReply, ClaimOrder, ClaimReply, Claimant, Existing, StopRunning, Verdict,
+};
 
 use crate::scripts::jobs::removing::removal;
 use crate::scripts::world::{World, claimant, definition, name, queue, run_of, t, token, version};
@@ -33,6 +35,25 @@ async fn a_claim_takes_the_run_and_plants_the_next_in_one_step() {
     );
     assert_eq!((record.node.as_deref(), record.started_at), (Some("n1"), Some(t(5))));
     world.assert_sound();
+}
+
+#[tokio::test]
+async fn a_noted_claim_tells_which_runs_it_wanted_also_those_that_it_did_not_win() {
+    let world = World::new();
+    let (plain, gone) = (world.plant("a", 0).await, world.plant("b", 0).await);
+    let mut orders = vec![world.order_with(&plain, Overlap::Skip, 1000).await];
+    orders.push(world.order_with(&gone, Overlap::Skip, 1000).await);
+    let store = world.at(5);
+    let of_other = std::slice::from_ref(&orders[1]);
+    let lane = queue("default");
+    store.claim_runs(1, &claimant("n2"), &lane, "other", of_other).await.unwrap();
+    let worker = Claimant { notes_claims: true, ..claimant("n1") };
+    let mut replies = store.claim_runs(2, &worker, &lane, "question", &orders).await.unwrap();
+    assert!(matches!(replies.pop(), Some(ClaimReply::Gone)));
+    World::won(replies.remove(0));
+    let noted = store.read_worker_claim("question").await.unwrap();
+    assert_eq!(noted, Some(format!(" {plain} {gone}")));
+    assert_eq!(store.read_worker_claim("other").await.unwrap(), None);
 }
 
 #[tokio::test]

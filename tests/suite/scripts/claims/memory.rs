@@ -5,14 +5,14 @@ use std::time::Duration;
 use schedd_core::domain::job::job_spec::Overlap;
 use schedd_core::domain::run::run_state::RunState;
 use schedd_store::{
-    CancelReply, FinishReply, LeaseWord, OutputFrames, OutputStream, RecoverReply, RetryReply,
-    StopRunning, StoreError, Verdict,
+    CancelReply, Claimant, FinishReply, LeaseWord, OutputFrames, OutputStream, RecoverReply,
+    RetryReply, StopRunning, StoreError, Verdict,
 };
 
 use super::recovering::{expired, recovery};
 use crate::scripts::jobs::removing::removal;
 use crate::scripts::jobs::retrying::retrial;
-use crate::scripts::world::{LEASE, World, definition, queue, run_of};
+use crate::scripts::world::{LEASE, World, claimant, definition, queue, run_of};
 
 fn fill(world: &World) {
     let _: () = world.server(&["CONFIG", "SET", "maxmemory", "1"]);
@@ -51,13 +51,19 @@ async fn nothing_new_is_taken_and_nothing_half_of_it_written() {
 #[tokio::test]
 async fn what_is_there_is_claimed_renewed_ended_recovered_and_cancelled() {
     let world = World::new();
-    for job in ["a", "b", "c"] {
+    for job in ["a", "b", "c", "d"] {
         world.plant(job, 0).await;
     }
+    let order = world.order_with(&run_of("d", 0), Overlap::Skip, 1000).await;
     fill(&world);
     // Also by a node that starts now, whose scripts the server does not have.
     let _: () = world.server(&["SCRIPT", "FLUSH"]);
     let a = world.win_with(0, &run_of("a", 0), Overlap::Skip, 1000).await;
+    // The note of a claim is new, and the claim does without it.
+    let (store, worker) = (world.at(0), Claimant { notes_claims: true, ..claimant("n1") });
+    let claimed = store.claim_runs(1, &worker, &queue("default"), "question", &[order]).await;
+    World::won(claimed.unwrap().remove(0));
+    assert_eq!(store.read_worker_claim("question").await.unwrap(), None);
     let b = world.win_with(0, &run_of("b", 0), Overlap::Skip, 1000).await;
     let words = world
         .at(1)

@@ -10,7 +10,8 @@
 //! - [`worker_desks`] takes the questions, and asks the namespace and its shards
 //! - [`worker_desk`] lets questions wait ([`waiting_asks`]) without a call to Redis
 //! - [`worker_claim_loop`] polls for all waiting workers together, and claims runs for them
-//! - [`worker_claims`] remembers these claims, and gives back the runs that no worker got
+//! - [`worker_claims`] remembers these claims, finds the runs of an earlier question, and gives back
+//!   the runs that no worker got
 //! - [`run_report`] and [`worker_reports`] record what workers report about their runs
 
 pub(crate) mod asking_workers;

@@ -51,7 +51,7 @@ pub(super) struct WaitingAsk {
     /// When the question is answered without runs.
     pub(super) until: BootInstant,
     pub(super) turn: Arc<AskTurn>,
-    /// True if no earlier question with the same id has open runs.
+    /// True if a search for an earlier question with the same id found no open runs.
     pub(super) is_looked_up: bool,
     answer: oneshot::Sender<Result<Vec<HandedRun>, StoreError>>,
 }

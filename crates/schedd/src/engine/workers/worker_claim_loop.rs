@@ -1,7 +1,7 @@
 //! The loop that claims runs for the workers that wait at this node. One poll serves all of them.
 //!
-//! Invariant: while no run is ready, waiting workers cause no call to Redis. The loop polls again
-//! when a worker asks that it has not asked for, when a change was announced or counted, and when
+//! Invariant: while no run is ready, waiting workers cause no call to Redis, but for one that looks for
+//! the runs of an earlier question with the same id. The loop polls again when a worker asks that it has not asked for, when a change was announced or counted, and when
 //! the next known run is ready.
 
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ use crate::engine::execution::start_mark;
 use crate::engine::node_context::Phase;
 use schedd_core::domain::queue::lane::Lane;
 use schedd_core::host::boot_clock::BootInstant;
-use schedd_schedule::names::RunId;
+use schedd_schedule::names::JobName;
 use schedd_schedule::time::unix_millis::UnixMillis;
 use schedd_store::{Claim, Claimant, DueEntry, LaneAsk, LanePoll, StoreError};
 
@@ -32,7 +32,7 @@ use schedd_store::{Claim, Claimant, DueEntry, LaneAsk, LanePoll, StoreError};
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 /// The most runs of one lane that a poll reads.
 const MOST_READ: usize = 500;
-/// The number of further runs of a lane that a poll reads, so that the definitions of the next runs
+/// The number of further runs of a lane that a poll lists, so that the definitions of the next runs
 /// are read together. A worker that asks for single runs then waits for one reading in so many.
 const AHEAD: usize = 25;
 /// The most times that one round decides about the same run.
@@ -51,6 +51,49 @@ struct ClaimLoop {
     idle: HashMap<Lane, Option<BootInstant>>,
     /// The number of changes at the last round.
     seen: u64,
+    ahead: ReadAhead,
+}
+
+/// The jobs whose definitions were read for later claims.
+#[derive(Default)]
+struct ReadAhead {
+    jobs: Vec<JobName>,
+    /// True after a reading with a large definition.
+    is_off: bool,
+}
+
+impl ReadAhead {
+    /// Returns the number of runs to read ahead.
+    fn most(&self) -> usize {
+        if self.is_off { 0 } else { AHEAD }
+    }
+
+    /// Reads the definitions of `runs`. If one is missing, reads also those of the first of the `next`
+    /// due runs, for the next claims.
+    async fn read_definitions(
+        &mut self,
+        claimer: &mut Claimer,
+        runs: &[DueRun],
+        next: &[DueEntry],
+    ) -> Result<(), StoreError> {
+        let names = runs.iter().map(|due_run| due_run.run.job());
+        let definitions = claimer.definitions();
+        if names.clone().all(|name| definitions.get(name).is_some()) {
+            return Ok(());
+        }
+        // Other nodes may have taken the runs of these jobs.
+        for name in self.jobs.drain(..) {
+            definitions.forget_once(&name);
+        }
+        let next = next.iter().take(self.most()).filter_map(|entry| well_formed(entry).ok());
+        self.jobs = next.map(|(run, _)| run.job().clone()).collect();
+        // A reading that fails may have been too large.
+        self.is_off = true;
+        definitions.read_missing(names.clone().chain(&self.jobs)).await?;
+        let read = names.chain(&self.jobs).filter_map(|name| definitions.get(name));
+        self.is_off = read.map(|job| job.record.definition.len()).max() > Some(MOST_DEFINITION);
+        Ok(())
+    }
 }
 
 /// A waiting worker in a round, with the runs that it has got.
@@ -154,12 +197,12 @@ async fn look_up(claims: &WorkerClaims, served: &mut [ServedAsk]) {
         Ok(runs) => served.runs = runs,
         Err(error) => served.failure = Some(error),
     });
-    // In a box, because a question that is sent again is rare.
-    Box::pin(join_all(looks)).await;
+    join_all(looks).await;
 }
 
-/// Polls the lanes for which workers wait, and claims their due runs. Returns the time after which
-/// the lanes must be polled again although nothing changes, or `None` if no run is left due.
+/// Looks for earlier questions with the same ids, polls the lanes for which workers wait, and claims
+/// their due runs. Returns the time after which the lanes must be polled again although nothing
+/// changes, or `None` if no run is left due.
 async fn serve(
     claims: &WorkerClaims,
     state: &mut ClaimLoop,
@@ -184,7 +227,7 @@ async fn serve(
         .map(|lane| {
             let takers = served.iter().filter(|served| served.waiting.ask.serving.takes(lane));
             let most: usize = takers.map(|served| served.waiting.ask.most).sum();
-            let more = state.hints.refused_count().min(BATCH) + AHEAD;
+            let more = state.hints.refused_count().min(BATCH) + state.ahead.most();
             LaneAsk { more, ..LaneAsk::new(lane.clone(), most.min(MOST_READ)) }
         })
         .collect();
@@ -218,7 +261,8 @@ async fn serve(
                     continue;
                 }
                 let lane_runs = LaneRuns { lane: &lane, due: due.into_iter(), now: poll.now };
-                let handed = hand_out(claims, &mut claimer, &mut state.hints, lane_runs, served);
+                let known = (&mut state.hints, &mut state.ahead);
+                let handed = hand_out(claims, &mut claimer, known, lane_runs, served);
                 if handed.await? == TurnOfAll::IsElsewhere {
                     again = Some(TURN.min(claims.node.settings.tick));
                 }
@@ -248,7 +292,7 @@ enum TurnOfAll {
 async fn hand_out(
     claims: &WorkerClaims,
     claimer: &mut Claimer,
-    hints: &mut RunHints,
+    (hints, ahead): (&mut RunHints, &mut ReadAhead),
     mut found: LaneRuns<'_>,
     served: &mut [ServedAsk],
 ) -> Result<TurnOfAll, StoreError> {
@@ -275,30 +319,13 @@ async fn hand_out(
             if runs.is_empty() {
                 return Ok(turns);
             }
-            read_definitions(claimer, &runs, found.due.as_slice()).await?;
+            ahead.read_definitions(claimer, &runs, found.due.as_slice()).await?;
             if claim(claims, claimer, hints, (lane, runs, found.now), served).await? {
                 return Ok(turns);
             }
         }
     }
     Ok(turns)
-}
-
-/// Reads the definitions of `runs`. If one is missing, reads also those of the first of the `next` due
-/// runs, for the next claims.
-async fn read_definitions(
-    claimer: &mut Claimer,
-    runs: &[DueRun],
-    next: &[DueEntry],
-) -> Result<(), StoreError> {
-    let jobs = runs.iter().map(|due_run| due_run.run.job());
-    let definitions = claimer.definitions();
-    if jobs.clone().all(|job| definitions.get(job).is_some()) {
-        return Ok(());
-    }
-    let next: Vec<RunId> =
-        next.iter().take(AHEAD).filter_map(|entry| Some(well_formed(entry).ok()?.0)).collect();
-    definitions.read_missing(jobs.chain(next.iter().map(RunId::job))).await.map(drop)
 }
 
 /// Claims these due runs of a lane for one worker. Returns true if the queue has no more room.
@@ -310,7 +337,6 @@ async fn claim(
     served: &mut ServedAsk,
 ) -> Result<bool, StoreError> {
     let ask = served.waiting.ask.clone();
-    let wanted: Vec<RunId> = runs.iter().map(|due_run| due_run.run.clone()).collect();
     // Runs beyond the room of an answer stay due, and a later question gets them.
     let mut bytes = served.payload_bytes;
     runs.retain(|due| {
@@ -330,29 +356,17 @@ async fn claim(
             holder: ask.holder(),
             incarnation: claims.node.settings.incarnation.clone(),
             lease: ask.lease,
+            notes_claims: true,
         },
         token: Some(ask.id.clone()),
         starter: got.clone(),
     });
-    let note = || claims.node.store.note_worker_claim(&ask.id, &wanted, ask.lease);
-    let (mut has_no_room, mut is_noted) = (false, false);
+    let mut has_no_room = false;
     for _ in 0..DECISIONS {
         let batch = ClaimBatch { lane: lane.clone(), runs, slots: served.room() };
         let mut report = ClaimReport::default();
-        let claiming = claimer.claim(batch, now, hints, &mut report);
-        // The note is sent first, so that the same question finds the runs if this node dies now. A
-        // Redis without room for the note still takes the claim.
-        let outcome = if is_noted {
-            claiming.await
-        } else {
-            let (noted, outcome) = tokio::join!(note(), claiming);
-            is_noted = noted.is_ok();
-            outcome
-        };
+        let outcome = claimer.claim(batch, now, hints, &mut report).await;
         let taken = got.take();
-        if !is_noted && !taken.is_empty() {
-            let _ = note().await;
-        }
         let marked: Vec<&Claim> =
             taken.iter().filter(|(job, ..)| starts_once(job)).map(|(_, claim, _)| claim).collect();
         let on_replicas = Box::pin(start_mark::await_replicas(&claims.node, &marked)).await;

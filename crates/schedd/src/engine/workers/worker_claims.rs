@@ -90,6 +90,12 @@ impl WorkerClaims {
         let Some(ids) = self.node.store.read_worker_claim(&ask.id).await? else {
             return Ok(Vec::new());
         };
+        // In a box, because a question that is sent again is rare.
+        Box::pin(self.open_runs(&ids, ask)).await
+    }
+
+    /// Returns the runs of `ids` that the question `ask` got and that are open.
+    async fn open_runs(&self, ids: &str, ask: &WorkerAsk) -> Result<Vec<HandedRun>, StoreError> {
         // A run is noted each time that its claim is tried. The answer keeps the order of the first.
         let mut known = BTreeSet::new();
         let noted = ids.split(' ').filter(|id| known.insert(*id));

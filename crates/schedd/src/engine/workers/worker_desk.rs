@@ -78,7 +78,7 @@ impl WorkerDesk {
 
     /// Waits until due runs are claimed for the question `ask`, and returns them. Returns an empty
     /// list when the time of the question is over, or when the node stops. `is_looked_up` is true
-    /// if no earlier question with the id of `ask` has open runs.
+    /// if a search for an earlier question with the id of `ask` found no open runs.
     pub(super) async fn wait_for_runs(
         &self,
         ask: &Arc<WorkerAsk>,

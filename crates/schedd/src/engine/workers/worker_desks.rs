@@ -47,15 +47,14 @@ impl WorkerDesks {
         for desk in &desks {
             desk.note_worker(&ask);
         }
-        if self.home.is_draining() {
-            return Ok(WorkerAnswer { runs: Vec::new(), is_draining: true });
-        }
-        // A single desk looks for the runs of an earlier question at its first poll for this one.
-        let is_looked_up = desks.len() > 1;
+        let is_draining = self.home.is_draining();
+        // The only desk looks for the runs of an earlier question at its next poll, unless the node
+        // drains.
+        let is_looked_up = desks.len() > 1 || is_draining;
         if is_looked_up {
             let runs = Self::claimed_before(&desks, &ask).await?;
-            if !runs.is_empty() {
-                return Ok(WorkerAnswer { runs, is_draining: false });
+            if !runs.is_empty() || is_draining {
+                return Ok(WorkerAnswer { runs, is_draining });
             }
         }
         let polls = polls_of(&desks);
@@ -69,8 +68,8 @@ impl WorkerDesks {
             }
         }
         // The worker may have sent this question to another node before, over a connection that broke.
-        // That node may have claimed runs for it meanwhile. This node then polled too.
-        let runs = if polls_of(&desks) == polls {
+        // That node may have claimed runs for it meanwhile. This node then polled too, or drains.
+        let runs = if polls_of(&desks) == polls && !self.home.is_draining() {
             Vec::new()
         } else {
             Self::claimed_before(&desks, &ask).await?
