@@ -38,7 +38,7 @@ async fn a_claim_takes_the_run_and_plants_the_next_in_one_step() {
 }
 
 #[tokio::test]
-async fn a_noted_claim_tells_which_runs_it_wanted_also_those_that_it_did_not_win() {
+async fn a_noted_claim_names_the_runs_it_wanted_also_those_that_it_did_not_win() {
     let world = World::new();
     let (plain, gone) = (world.plant("a", 0).await, world.plant("b", 0).await);
     let mut orders = vec![world.order_with(&plain, Overlap::Skip, 1000).await];
