@@ -81,10 +81,7 @@ impl Store {
     /// Returns the ids of the runs that earlier claims of a worker with this id wanted to claim, with
     /// a space before each. Returns None if no such claim is known.
     pub async fn read_worker_claim(&self, id: &str) -> Result<Option<String>, StoreError> {
-        let mut pipeline = redis::pipe();
-        pipeline.cmd("GET").arg(self.keys.answer(id));
-        let answer = self.link.query(&mut pipeline).await?;
-        Ok(answer.first().filter(|found| **found != Value::Nil).and_then(text_of))
+        self.read_answer(id).await
     }
 
     /// Returns the commands that add the ids of the runs that the claim `id` of a worker is about to
