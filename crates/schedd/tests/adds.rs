@@ -83,6 +83,31 @@ async fn a_caller_that_gives_up_holds_up_nobody() {
 }
 
 #[test]
+fn a_runtime_that_ends_before_it_sends_an_add_holds_up_nobody() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let kept = runtime();
+    let bench = kept.block_on(Bench::start()).unwrap();
+    let client = bench.client();
+    let ended = runtime();
+    ended.block_on(async {
+        let mut adds: Vec<_> =
+            (0..3).map(|caller| Box::pin(client.add(named(&format!("unsent-{caller}"))))).collect();
+        // The third add is to be sent by a task, which the runtime never polls.
+        for add in &mut adds {
+            assert!(futures_util::poll!(add.as_mut()).is_pending());
+        }
+    });
+    drop(ended);
+    // The connection belonged to the runtime that has ended, so a first add may fail.
+    let added = kept.block_on(async {
+        let add = || tokio::time::timeout(LONG, client.add(named("last")));
+        let _ = add().await.unwrap();
+        add().await.unwrap()
+    });
+    assert!(matches!(added, Ok(Added::Created(_)) | Err(ClientError::Conflict(_))), "{added:?}");
+}
+
+#[test]
 fn a_client_adds_in_another_runtime_when_the_first_has_ended() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let kept = runtime();

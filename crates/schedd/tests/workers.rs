@@ -358,6 +358,85 @@ async fn a_run_that_lost_its_lease_waits_for_the_threads_of_its_handler() {
 }
 
 #[tokio::test]
+async fn an_attempt_after_a_timeout_waits_for_the_threads_of_the_handler() {
+    let (bench, state) = (Bench::start().await.unwrap(), Arc::new(OnLease::default()));
+    let worker = Worker::on(bench.client())
+        .cancel_grace(Duration::from_millis(100))
+        .state(state.clone())
+        .handle("work", async |(): (), run: Run<Arc<OnLease>>| {
+            let state = run.state().clone();
+            if state.starts.fetch_add(1, Ordering::SeqCst) > 0 {
+                let is_alone = !state.is_at_work.load(Ordering::SeqCst);
+                return if is_alone { Ok(()) } else { Err("two attempts at once".into()) };
+            }
+            state.is_at_work.store(true, Ordering::SeqCst);
+            let thread = tokio::task::spawn_blocking(move || {
+                // It does not look whether it is cancelled.
+                std::thread::sleep(Duration::from_secs(4));
+                run.state().is_at_work.store(false, Ordering::SeqCst);
+            });
+            Ok(thread.await?)
+        })
+        .start()
+        .await
+        .unwrap();
+    let add = Add::to("work", &()).timeout(Duration::from_secs(1)).retries(1);
+    let end = end_of(&bench.client(), add.retry_delay(Duration::from_millis(100))).await;
+    assert_eq!((end.outcome, end.error, end.attempt), (RunOutcome::Succeeded, None, 2));
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_panic_before_the_work_of_a_handler_fails_the_attempt() {
+    struct Bad;
+    impl<'de> serde::Deserialize<'de> for Bad {
+        fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+            panic!("no such payload")
+        }
+    }
+    let bench = Bench::start().await.unwrap();
+    let is_broken = std::hint::black_box(true);
+    let worker = Worker::on(bench.client())
+        .handle("at-once", move |(): (), _: Run| {
+            assert!(!is_broken, "no such handler");
+            async { Ok(()) }
+        })
+        .handle("payload", async |_: Bad, _: Run| Ok(()))
+        .start()
+        .await
+        .unwrap();
+    for (handler, reason) in [("at-once", "no such handler"), ("payload", "no such payload")] {
+        let end = end_of(&bench.client(), Add::to(handler, &())).await;
+        let error = format!("the handler panicked: {reason}");
+        assert_eq!((end.outcome, end.error), (RunOutcome::Failed, Some(error)));
+    }
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_handler_that_gives_up_after_its_timeout_gets_no_retry_and_long_reasons_are_cut() {
+    let bench = Bench::start().await.unwrap();
+    let worker = Worker::on(bench.client())
+        .handle("give-up", async |(): (), run: Run| {
+            run.cancelled().await;
+            Err(Stop::because("it is broken"))
+        })
+        .handle("long", async |(): (), _: Run| Err("e".repeat(100_000).into()))
+        .handle("again", async |(): (), _: Run| Err(Again::after(Duration::from_millis(100))))
+        .start()
+        .await
+        .unwrap();
+    let add = Add::to("give-up", &()).timeout(Duration::from_secs(1)).retries(5);
+    let end = end_of(&bench.client(), add).await;
+    assert_eq!((end.outcome, end.attempt), (RunOutcome::TimedOut, 1));
+    let end = end_of(&bench.client(), Add::to("long", &())).await;
+    assert_eq!(end.error.map(|error| error.len()), Some(8_192));
+    let once = Add::to("again", &()).set("delivery", &"at-most-once");
+    assert_eq!(end_of(&bench.client(), once).await.outcome, RunOutcome::Lost);
+    worker.stop().await;
+}
+
+#[tokio::test]
 async fn slots_and_concurrency_keys_bound_the_handlers_at_once() {
     #[derive(Default)]
     struct Counts {

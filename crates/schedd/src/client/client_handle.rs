@@ -12,8 +12,8 @@ use schedd_schedule::names::{JobName, QueueName, RunId};
 use schedd_schedule::time::unix_millis::UnixMillis;
 use schedd_schedule::time::zone::Zone;
 use schedd_store::{
-    Address, CancelReply, DEFAULT_NAMESPACE, Existing, JobRecord, Keys, RemoveReply, Section,
-    SectionText, SourceKind, StopRunning, Store,
+    Address, CancelReply, DEFAULT_NAMESPACE, Existing, JobRecord, Keys, RemoveReply, RunRecord,
+    Section, SectionText, SourceKind, StopRunning, Store, StoreError,
 };
 
 use super::add::{Add, IfExists};
@@ -367,16 +367,9 @@ impl Client {
         let mut answered = Instant::now();
         let place = self.store.place_of_run(&run).await?;
         loop {
-            match place.read_run(&run).await {
-                Ok(Some(record)) => {
-                    if let Some(end) = RunEnd::of(&record) {
-                        return Ok(Some(end));
-                    }
-                    answered = Instant::now();
-                }
-                Ok(None) if is_planned(&place, &run).await? => answered = Instant::now(),
-                // A run gets its record when it is claimed. It may have been claimed since the first read.
-                Ok(None) if place.read_run(&run).await?.is_some() => continue,
+            match look_at(&place, &run).await {
+                Ok(Some(RunLook::Ended(end))) => return Ok(Some(*end)),
+                Ok(Some(RunLook::Open)) => answered = Instant::now(),
                 Ok(None) => return Err(ClientError::NotFound(format!("no run {run}"))),
                 Err(error) if error.is_passing() && answered.elapsed() < AWAY_AT_MOST => {}
                 Err(error) => return Err(error.into()),
@@ -391,10 +384,29 @@ impl Client {
     }
 }
 
-/// Returns true if the job of the run plans it. Such a run has no record yet.
-async fn is_planned(place: &Store, run: &RunId) -> Result<bool, ClientError> {
+/// The state of a run.
+enum RunLook {
+    /// The run is planned, or was claimed and has not ended.
+    Open,
+    Ended(Box<RunEnd>),
+}
+
+/// Returns the state of a run, or `None` if there is no such run.
+async fn look_at(place: &Store, run: &RunId) -> Result<Option<RunLook>, StoreError> {
+    let of = |record: &RunRecord| match RunEnd::of(record) {
+        Some(end) => RunLook::Ended(Box::new(end)),
+        None => RunLook::Open,
+    };
+    if let Some(record) = place.read_run(run).await? {
+        return Ok(Some(of(&record)));
+    }
+    // A planned run has no record.
     let job = place.read_job(run.job()).await?;
-    Ok(job.is_some_and(|job| job.pending.as_ref() == Some(run)))
+    if job.is_some_and(|job| job.pending.as_ref() == Some(run)) {
+        return Ok(Some(RunLook::Open));
+    }
+    // The run may have been claimed since the first read.
+    Ok(place.read_run(run).await?.as_ref().map(of))
 }
 
 /// Converts `answer`, the answer of Redis to the add of `job`, into the result for the caller. If

@@ -109,7 +109,9 @@ impl SharedAdds {
             }
             Way::WithOthers { answered, is_first } => {
                 if is_first {
-                    tokio::spawn(self.clone().send(send));
+                    // The runtime may end before the task begins, so the task gets the guard.
+                    let guard = SendingGuard { shared: self.clone(), is_done: false };
+                    tokio::spawn(self.clone().send(send, guard));
                 }
                 answered.await.unwrap_or_else(|_| Err(not_answered()))
             }
@@ -117,8 +119,11 @@ impl SharedAdds {
     }
 
     /// Sends the adds that wait, until none waits.
-    async fn send<F: Sending>(self: Arc<Self>, send: impl Fn(Vec<Add>) -> F) {
-        let mut guard = SendingGuard { shared: self.clone(), is_done: false };
+    async fn send<F: Sending>(
+        self: Arc<Self>,
+        send: impl Fn(Vec<Add>) -> F,
+        mut guard: SendingGuard,
+    ) {
         while let Some(batch) = self.next_batch() {
             let (adds, answers): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
             match send(adds).await {

@@ -5,6 +5,7 @@
 //! thread, or a thread that it started, cannot be stopped; the attempt then counts as maybe alive.
 
 use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -18,11 +19,11 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
 use tracing::Instrument as _;
 
-use super::handler_failure::Failure;
+use super::handler_failure::{Failure, shortened};
 use super::handlers::Handlers;
 use super::run_handle::{Run, RunContext};
 use crate::attempts::lease_guard::{Interruption, LeaseGuard};
-use crate::attempts::{Attempt, Control, Execute, OutputBuffer};
+use crate::attempts::{Attempt, Control, Execute, OutputBuffer, StopReason};
 use crate::client::Client;
 
 /// The interval at which the end of the lease is checked while a handler ends.
@@ -61,8 +62,15 @@ impl<S: Send + Sync + 'static> HandlerExecutor<S> {
         }
         let facts = Arc::new(RunContext::of(attempt, output, &self.client));
         let run = Run::new(facts.clone(), self.state.clone());
-        let Some(work) = self.handlers.work(&call.handler, &call.payload, run) else {
-            return AttemptOutcome::failed(format!("this worker has no handler {}", call.handler));
+        // The payload is read, and the handler called, outside its task.
+        let made = || self.handlers.work(&call.handler, &call.payload, run);
+        let work = match std::panic::catch_unwind(AssertUnwindSafe(made)) {
+            Ok(Some(work)) => work,
+            Ok(None) => {
+                let why = format!("this worker has no handler {}", call.handler);
+                return AttemptOutcome::failed(why);
+            }
+            Err(panic) => return AttemptOutcome::failed(panicked(&*panic)),
         };
         let work = on_lease(work, control.deadline.clone());
         let mut work: Work = tokio::spawn(work.in_current_span());
@@ -90,18 +98,36 @@ impl<S: Send + Sync + 'static> HandlerExecutor<S> {
             }
             until_alone(&facts).await;
         };
-        let is_gone = tokio::time::timeout(TO_NEXT_AWAIT, gone).await.is_ok();
-        match (interruption, ended) {
-            (Interruption::LeaseLost, _) if is_gone => AttemptOutcome::bare(Ending::LeaseLost),
-            (Interruption::LeaseLost, _) => AttemptOutcome::bare(Ending::MaybeAlive),
-            (_, Some(Ok(Some(Ok(()))))) => AttemptOutcome::bare(Ending::Succeeded),
-            (Interruption::TimedOut, _) => AttemptOutcome {
+        let mut gone = std::pin::pin!(gone);
+        let mut is_gone = tokio::time::timeout(TO_NEXT_AWAIT, gone.as_mut()).await.is_ok();
+        let leaves = matches!(
+            interruption,
+            Interruption::LeaseLost | Interruption::Stopped(StopReason::ShutDown)
+        );
+        if !is_gone && !leaves {
+            // The lease is renewed meanwhile, so that no attempt begins beside the thread.
+            is_gone = tokio::time::timeout(attempt.lease, gone).await.is_ok();
+        }
+        let failure = match ended {
+            Some(Ok(Some(Ok(())))) if interruption != Interruption::LeaseLost => {
+                return AttemptOutcome::bare(Ending::Succeeded);
+            }
+            Some(Ok(Some(Err(failure)))) => Some(failure),
+            _ => None,
+        };
+        let stop = failure.filter(|failure| failure.asked() == Some(AskedNext::NoRetry));
+        match (interruption, stop) {
+            _ if leaves && !is_gone => AttemptOutcome::bare(Ending::MaybeAlive),
+            (Interruption::LeaseLost, _) => AttemptOutcome::bare(Ending::LeaseLost),
+            (Interruption::TimedOut, stop) => AttemptOutcome {
                 error: Some(format!(
                     "the attempt exceeded its timeout of {}",
                     format_duration(attempt.timeout)
                 )),
+                asked: stop.and_then(|stop| stop.asked()),
                 ..AttemptOutcome::bare(Ending::TimedOut)
             },
+            (Interruption::Stopped(StopReason::ShutDown), Some(stop)) => outcome_of(Ok(Err(stop))),
             (Interruption::Stopped(reason), _) => AttemptOutcome::bare(reason.ending()),
         }
     }
@@ -158,13 +184,15 @@ fn outcome_of(ended: Result<Result<(), Failure>, JoinError>) -> AttemptOutcome {
             asked => AttemptOutcome { asked, ..AttemptOutcome::failed(failure.text()) },
         },
         Err(error) => AttemptOutcome::failed(match error.try_into_panic() {
-            Ok(panic) => format!("the handler panicked: {}", panic_text(&*panic)),
+            Ok(panic) => panicked(&*panic),
             Err(error) => format!("the handler was dropped: {error}"),
         }),
     }
 }
 
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
+/// Returns the error of an attempt whose handler panicked.
+fn panicked(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    shortened(format!("the handler panicked: {}", text.unwrap_or("no message")))
 }

@@ -6,6 +6,11 @@ use std::time::Duration;
 
 use schedd_core::domain::run::run_state::AskedNext;
 
+/// The most characters of a reason that a run keeps.
+const MOST_CHARS: usize = 8 * 1024;
+/// The longest wait before the same attempt starts again: 30 days.
+const LONGEST_AGAIN: Duration = Duration::from_secs(30 * 24 * 3_600);
+
 /// The reason why a handler did not do its work. Any error becomes a failure by `?`, and so does a
 /// text. The job's rules then decide about a retry.
 ///
@@ -68,8 +73,16 @@ impl fmt::Display for Failure {
 
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self { text: with_causes(&*error.into()), asked: None }
+        Self { text: shortened(with_causes(&*error.into())), asked: None }
     }
+}
+
+/// Returns the first [`MOST_CHARS`] characters of a text.
+pub(super) fn shortened(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(MOST_CHARS) {
+        text.truncate(end);
+    }
+    text
 }
 
 /// Returns the text of an error and of its causes.
@@ -124,7 +137,8 @@ impl Stop {
 pub struct Again(());
 
 impl Again {
-    /// Returns the result by which the attempt starts again after `wait`, with the same number.
+    /// Returns the result by which the attempt starts again after `wait`, at most 30 days, with the same
+    /// number. An at-most-once run does not start again: it ends as lost.
     ///
     /// ```
     /// # use schedd::Again;
@@ -132,6 +146,7 @@ impl Again {
     /// assert_eq!(later.to_string(), "to be started again");
     /// ```
     pub fn after(wait: Duration) -> Failure {
-        Failure { text: "to be started again".to_owned(), asked: Some(AskedNext::Again(wait)) }
+        let asked = AskedNext::Again(wait.min(LONGEST_AGAIN));
+        Failure { text: "to be started again".to_owned(), asked: Some(asked) }
     }
 }

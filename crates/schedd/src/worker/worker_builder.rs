@@ -24,6 +24,8 @@ const SLOTS: u32 = 10;
 /// The longest time that a handler has to return after it was told to stop. A stop of the engine
 /// waits longer than this.
 const CANCEL_GRACE: Duration = Duration::from_secs(10);
+/// The longest time for which a stop waits for handlers: a year.
+const LONGEST_GRACE: Duration = Duration::from_secs(366 * 24 * 3_600);
 
 /// A worker: executes runs by the handlers of this program.
 ///
@@ -257,7 +259,7 @@ impl<S: Send + Sync + 'static> Worker<S> {
     /// # });
     /// ```
     pub fn grace(mut self, grace: Duration) -> Self {
-        self.grace = grace;
+        self.grace = grace.min(LONGEST_GRACE);
         self
     }
 
@@ -283,7 +285,8 @@ impl<S: Send + Sync + 'static> Worker<S> {
         self
     }
 
-    /// Takes runs until `stop` resolves, and then stops like [`RunningWorker::stop`].
+    /// Takes runs until `stop` resolves, and then stops like [`RunningWorker::stop`]. If the future is
+    /// dropped first, the worker stops like [`RunningWorker::stop_now`].
     ///
     /// ```
     /// # schedd::testing::block_on(async |bench| {
@@ -296,9 +299,11 @@ impl<S: Send + Sync + 'static> Worker<S> {
     /// # });
     /// ```
     pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<(), ClientError> {
-        let worker = self.start().await?;
+        let mut worker = UntilDrop(Some(self.start().await?));
         stop.await;
-        worker.stop().await;
+        if let Some(worker) = worker.0.take() {
+            worker.stop().await;
+        }
         Ok(())
     }
 
@@ -407,7 +412,14 @@ impl RunningWorker {
     /// # });
     /// ```
     pub async fn stop(self) {
-        self.node.stop(std::future::pending()).await;
+        self.stop_in_task(std::future::pending()).await;
+    }
+
+    /// Stops the node in a task, so that a caller who waits no longer does not end the stop.
+    async fn stop_in_task(self, urgent: impl Future<Output = ()> + Send + 'static) {
+        let stopping = tokio::spawn(async move { self.node.stop(urgent).await });
+        // The task panics only by a fault of schedd, and has then logged it.
+        let _ = stopping.await;
     }
 
     /// Stops as [`RunningWorker::stop`] does, but cancels the running handlers at once.
@@ -422,7 +434,20 @@ impl RunningWorker {
     /// # });
     /// ```
     pub async fn stop_now(self) {
-        self.node.stop(std::future::ready(())).await;
+        self.stop_in_task(std::future::ready(())).await;
+    }
+}
+
+/// A worker that stops when it is dropped.
+struct UntilDrop(Option<RunningWorker>);
+
+impl Drop for UntilDrop {
+    fn drop(&mut self) {
+        if let Some(worker) = self.0.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(worker.stop_now());
+        }
     }
 }
 
