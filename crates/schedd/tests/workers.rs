@@ -431,7 +431,7 @@ async fn a_handler_that_gives_up_after_its_timeout_gets_no_retry_and_long_reason
     assert_eq!((end.outcome, end.attempt), (RunOutcome::TimedOut, 1));
     let end = end_of(&bench.client(), Add::to("long", &())).await;
     assert_eq!(end.error.map(|error| error.len()), Some(8_192));
-    let once = Add::to("again", &()).set("delivery", &"at-most-once");
+    let once = Add::to("again", &()).set("delivery", "at-most-once");
     assert_eq!(end_of(&bench.client(), once).await.outcome, RunOutcome::Lost);
     worker.stop().await;
 }

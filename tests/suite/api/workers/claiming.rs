@@ -44,6 +44,28 @@ fn a_question_with_the_same_id_gets_the_same_runs_at_every_node() {
     assert_ne!(second[0]["job"], first[0]["job"]);
 }
 
+#[test]
+fn a_repeated_answer_begins_the_leases_of_its_runs_anew() {
+    let scene = ApiScene::start(DEFINING, QUEUE);
+    add(&scene, json!({"name": "a"}));
+    let first = claim(&scene, "c1", json!({"lease_ms": 60_000}));
+    let ends = || {
+        let mut redis = scene.redis.connection();
+        let leases: Vec<(String, f64)> = redis::cmd("ZRANGE")
+            .arg(&["{schedd}:leases", "0", "-1", "WITHSCORES"])
+            .query(&mut redis)
+            .unwrap();
+        leases[0].1
+    };
+    let before = ends();
+    let second = claim(&scene, "c1", json!({"lease_ms": 120_000}));
+    assert_eq!(
+        (&second[0]["token"], &second[0]["lease_ms"]),
+        (&first[0]["token"], &json!(120_000))
+    );
+    assert!(ends() >= before + 60_000.0, "{before} {}", ends());
+}
+
 /// Sends a question of the worker over a connection that nobody reads.
 fn ask_in_vain(probe: &HttpProbe, id: &str) -> std::net::TcpStream {
     let body = question(id, json!({"wait_ms": 55_000}));

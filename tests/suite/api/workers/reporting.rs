@@ -40,6 +40,23 @@ fn a_worker_gets_a_run_and_completes_it_with_output() {
 }
 
 #[test]
+fn a_redis_out_of_memory_takes_heartbeats_and_ends_and_drops_their_texts() {
+    let scene = ApiScene::start(DEFINING, QUEUE);
+    add(&scene, json!({"name": "a"}));
+    let run = claim(&scene, "c1", json!({})).remove(0);
+    let most = |bytes: &str| {
+        let mut redis = scene.redis.connection();
+        let () = redis::cmd("CONFIG").arg(&["SET", "maxmemory", bytes]).query(&mut redis).unwrap();
+    };
+    most("1");
+    let progress = json!({"progress": {"percent": 40}});
+    assert_eq!(report(&scene, "heartbeat", &run, progress)["result"], "ok");
+    assert_eq!(report(&scene, "complete", &run, json!({"output": "sent\n"}))["result"], "ok");
+    most("0");
+    assert_eq!(shown(&scene, &run)["state"], "succeeded");
+}
+
+#[test]
 fn a_failed_attempt_is_retried_by_the_rules_of_its_job_or_as_its_worker_says() {
     let scene = ApiScene::start(DEFINING, QUEUE);
     let retry = json!({"limit": 3, "delay": "0s"});

@@ -61,10 +61,9 @@ impl WaitingAsk {
         ask: Arc<WorkerAsk>,
         until: BootInstant,
         turn: Arc<AskTurn>,
-        is_looked_up: bool,
         answer: oneshot::Sender<Result<Vec<HandedRun>, StoreError>>,
     ) -> Self {
-        Self { ask, until, turn, is_looked_up, answer }
+        Self { ask, until, turn, is_looked_up: false, answer }
     }
 
     /// Answers the question. The asker may be gone.

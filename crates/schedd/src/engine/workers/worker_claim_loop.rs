@@ -194,7 +194,9 @@ async fn look_up(claims: &WorkerClaims, served: &mut [ServedAsk]) {
     let new = served.iter_mut().filter(|served| !served.waiting.is_looked_up);
     let looks = new.map(async |served| match claims.claimed_before(&served.waiting.ask).await {
         Ok(runs) if runs.is_empty() => served.waiting.is_looked_up = true,
-        Ok(runs) => served.runs = runs,
+        // If another desk claims runs for the question now, these runs answer the next such question.
+        Ok(runs) if served.takes_turn() => served.runs = runs,
+        Ok(_) => served.waiting.is_looked_up = true,
         Err(error) => served.failure = Some(error),
     });
     join_all(looks).await;

@@ -21,7 +21,7 @@ use schedd_core::domain::job::job_spec::Delivery;
 use schedd_core::domain::run::run_state::RunState;
 use schedd_core::host::boot_clock::BootInstant;
 use schedd_schedule::names::{JobName, RunId};
-use schedd_store::{Claim, StoreError, Verdict};
+use schedd_store::{Claim, LeaseWord, StoreError, Verdict};
 
 /// The time for which no at-most-once run is claimed after replicas lacked the mark of such a run.
 const UNMARKED: Duration = Duration::from_secs(5);
@@ -112,6 +112,13 @@ impl WorkerClaims {
             let is_repeatable = |job: Arc<Definition>| !starts_once(&job);
             claims.retain(|_| jobs.next().flatten().is_some_and(is_repeatable));
         }
+        // The answer tells the whole lease, so the lease begins anew.
+        let leases: Vec<_> = claims.iter().map(|claim| (claim.run.clone(), claim.fence)).collect();
+        let mut words = match leases.as_slice() {
+            [] => return Ok(Vec::new()),
+            leases => self.node.store.renew_leases(ask.lease, leases).await?.into_iter(),
+        };
+        claims.retain(|_| words.next().is_some_and(|word| word != LeaseWord::Lost));
         self.handed(claims, &ask.id, ask.lease).await
     }
 

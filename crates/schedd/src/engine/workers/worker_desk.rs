@@ -77,23 +77,15 @@ impl WorkerDesk {
     }
 
     /// Waits until due runs are claimed for the question `ask`, and returns them. Returns an empty
-    /// list when the time of the question is over, or when the node stops. `is_looked_up` is true
-    /// if a search for an earlier question with the id of `ask` found no open runs.
+    /// list when the time of the question is over, or when the node stops.
     pub(super) async fn wait_for_runs(
         &self,
         ask: &Arc<WorkerAsk>,
         turn: &Arc<AskTurn>,
-        is_looked_up: bool,
     ) -> Result<Vec<HandedRun>, AskError> {
         let (answer, answered) = oneshot::channel();
         let until = BootInstant::now().saturating_add(ask.wait);
-        self.waiting.add(WaitingAsk::new(
-            ask.clone(),
-            until,
-            turn.clone(),
-            is_looked_up,
-            answer,
-        ))?;
+        self.waiting.add(WaitingAsk::new(ask.clone(), until, turn.clone(), answer))?;
         self.node.wakeups.worker_claims.notify_one();
         // The loop that answers may have ended before the question was there.
         if self.is_draining() {

@@ -48,10 +48,9 @@ impl WorkerDesks {
             desk.note_worker(&ask);
         }
         let is_draining = self.home.is_draining();
-        // The only desk looks for the runs of an earlier question at its next poll, unless the node
-        // drains.
-        let is_looked_up = desks.len() > 1 || is_draining;
-        if is_looked_up {
+        // Each desk looks for the runs of an earlier question at its first poll for this one. Of several
+        // desks, none is to claim runs while another has some.
+        if desks.len() > 1 || is_draining {
             let runs = Self::claimed_before(&desks, &ask).await?;
             if !runs.is_empty() || is_draining {
                 return Ok(WorkerAnswer { runs, is_draining });
@@ -59,7 +58,7 @@ impl WorkerDesks {
         }
         let polls = polls_of(&desks);
         let turn = Arc::<AskTurn>::default();
-        let waits = desks.iter().map(|desk| desk.wait_for_runs(&ask, &turn, is_looked_up));
+        let waits = desks.iter().map(|desk| desk.wait_for_runs(&ask, &turn));
         let mut waits: FuturesUnordered<_> = waits.collect();
         while let Some(answer) = waits.next().await {
             let runs = answer?;

@@ -343,9 +343,12 @@ impl WorkerReports {
     }
 }
 
-/// Returns an error only if the same call may succeed later. What Redis refuses is lost.
+/// Returns an error only if the same call may succeed later. What Redis refuses is lost, also because
+/// its memory is full: the lease and the end of the run matter more.
 fn stored(written: Result<(), StoreError>) -> Result<(), StoreError> {
-    written.or_else(|error| if error.is_passing() { Err(error) } else { Ok(()) })
+    let is_refused =
+        |error: &StoreError| !error.is_passing() || matches!(error, StoreError::OutOfMemory { .. });
+    written.or_else(|error| if is_refused(&error) { Ok(()) } else { Err(error) })
 }
 
 /// Returns the answer to a report of a worker that does not have the run.
