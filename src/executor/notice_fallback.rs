@@ -207,6 +207,7 @@ mod tests {
             timeout: Duration::from_secs(1),
             kill_grace: Duration::ZERO,
             lease: Duration::from_secs(10),
+            begins_once: false,
         }
     }
 

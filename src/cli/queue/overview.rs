@@ -30,7 +30,7 @@ Examples:
   schedctl queues --tag team=db
 
 STATE: open, paused, full (LIMIT is reached), rate_limited (RATE allows no start now), unserved (no
-node serves the queue, no worker asks for its runs) or wrong_type (the queue's data in Redis is damaged).
+node serves the queue, no worker asks for its runs) or wrong_type (the data in Redis is damaged).
 DEPTH: number of ready runs. OLDEST: time since the oldest of these runs became ready. SCHEDULED:
 number of runs that are due later.
 CONCURRENCY: maximum number of running runs on each node. LIMIT: maximum number of running runs on
@@ -253,8 +253,11 @@ async fn standings_of(store: &Store) -> Result<Standings, CliFailure> {
         }
         let has_workers =
             serving.iter().any(|each| each.handlers.is_some() && each.takes_queue(&name));
-        let is_unserved =
-            !has_workers && Unserved::of(&Lane::from(name.clone()), &serving).is_some();
+        let has_own_runs = own.iter().any(|((lane, depth), _)| {
+            lane.handler().is_none() && depth.ready + depth.scheduled > 0
+        });
+        let is_unserved = (!has_workers || has_own_runs)
+            && Unserved::of(&Lane::from(name.clone()), &serving).is_some();
         QueueOverview {
             state: match state(&record, depth, own.iter().map(|(_, poll)| poll)) {
                 "open" if is_unserved => "unserved",

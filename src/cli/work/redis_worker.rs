@@ -110,7 +110,7 @@ impl Execute for ProgramExecutor {
                 end = self.0.work_on(&run, control, Some(output.clone())) => end,
                 () = pass_on => WorkEnd::Lost,
             };
-            outcome_of(end, *stop_sender.borrow())
+            outcome_of(end, *stop_sender.borrow(), attempt.begins_once)
         })
     }
 }
@@ -142,8 +142,8 @@ fn run_of(attempt: &Attempt) -> Option<WorkerRun> {
 }
 
 /// Returns the outcome of an attempt for `end`, the end of its program. `stop` is the reason to stop
-/// that the node gave, if any.
-fn outcome_of(end: WorkEnd, stop: Option<WorkStop>) -> AttemptOutcome {
+/// that the node gave, if any. `begins_once` is true if begun work must not begin again.
+fn outcome_of(end: WorkEnd, stop: Option<WorkStop>, begins_once: bool) -> AttemptOutcome {
     match end {
         WorkEnd::Done { .. } => AttemptOutcome::bare(Ending::Succeeded),
         WorkEnd::Failed { .. } | WorkEnd::Stopped { .. } if stop == Some(WorkStop::Cancelled) => {
@@ -153,6 +153,7 @@ fn outcome_of(end: WorkEnd, stop: Option<WorkStop>) -> AttemptOutcome {
             let ending = if has_timed_out { Ending::TimedOut } else { Ending::Failed };
             AttemptOutcome { error: Some(error), ..AttemptOutcome::bare(ending) }
         }
+        WorkEnd::GivenBack if begins_once => AttemptOutcome::bare(Ending::ShutDown),
         WorkEnd::GivenBack => AttemptOutcome {
             asked: Some(AskedNext::Again(RELEASE_WAIT)),
             ..AttemptOutcome::bare(Ending::ShutDown)

@@ -376,6 +376,7 @@ impl Worker {
                 "release"
             }
             WorkEnd::GivenBack | WorkEnd::NotStarted => {
+                item["begun"] = matches!(end, WorkEnd::GivenBack).into();
                 item["delay_ms"] = u64::try_from(RELEASE_WAIT.as_millis()).unwrap_or(0).into();
                 "release"
             }

@@ -139,6 +139,7 @@ pub(crate) fn attempt(action: Action) -> Attempt {
         timeout: Duration::from_secs(60),
         kill_grace: Duration::from_millis(300),
         lease: Duration::from_secs(10),
+        begins_once: false,
     }
 }
 

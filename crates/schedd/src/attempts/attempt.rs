@@ -61,6 +61,8 @@ pub struct Attempt {
     /// The length of the lease. If the lease is lost, SIGKILL follows SIGTERM after a tenth of this
     /// length.
     pub lease: Duration,
+    /// True if work that has begun must not begin again (at-most-once).
+    pub begins_once: bool,
 }
 
 impl Attempt {

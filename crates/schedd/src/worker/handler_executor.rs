@@ -75,8 +75,8 @@ impl<S: Send + Sync + 'static> HandlerExecutor<S> {
         let work = on_lease(work, control.deadline.clone());
         let mut work: Work = tokio::spawn(work.in_current_span());
         let (interruption, is_over) = match guard.run(&mut work).await {
-            Ok(Ok(Some(ended))) => return outcome_of(Ok(ended)),
-            Ok(Err(error)) => return outcome_of(Err(error)),
+            Ok(Ok(Some(ended))) => return outcome_of(Ok(ended), attempt.begins_once),
+            Ok(Err(error)) => return outcome_of(Err(error), attempt.begins_once),
             Ok(Ok(None)) => (Interruption::LeaseLost, true),
             Err(interruption) => (interruption, false),
         };
@@ -88,9 +88,16 @@ impl<S: Send + Sync + 'static> HandlerExecutor<S> {
         let ended = tokio::select! {
             ended = &mut work, if !is_over => Some(ended),
             () = tokio::time::sleep(grace) => None,
-            () = lease_end(control.deadline) => None,
+            () = lease_end(control.deadline.clone()) => None,
         };
         let is_over = is_over || ended.is_some();
+        let failure = match ended {
+            Some(Ok(Some(Ok(())))) if interruption != Interruption::LeaseLost => {
+                return AttemptOutcome::bare(Ending::Succeeded);
+            }
+            Some(Ok(Some(Err(failure)))) => Some(failure),
+            _ => None,
+        };
         work.abort();
         let gone = async {
             if !is_over {
@@ -106,28 +113,33 @@ impl<S: Send + Sync + 'static> HandlerExecutor<S> {
         );
         if !is_gone && !leaves {
             // The lease is renewed meanwhile, so that no attempt begins beside the thread.
-            is_gone = tokio::time::timeout(attempt.lease, gone).await.is_ok();
-        }
-        let failure = match ended {
-            Some(Ok(Some(Ok(())))) if interruption != Interruption::LeaseLost => {
-                return AttemptOutcome::bare(Ending::Succeeded);
+            let mut stop = control.stop.clone();
+            tokio::select! {
+                () = gone => is_gone = true,
+                () = tokio::time::sleep(attempt.lease) => {}
+                // The thread ends with the program.
+                Ok(_) = stop.wait_for(|stop| *stop == Some(StopReason::ShutDown)) => {}
+                () = lease_end(control.deadline) => {
+                    return AttemptOutcome::bare(Ending::MaybeAlive);
+                }
             }
-            Some(Ok(Some(Err(failure)))) => Some(failure),
-            _ => None,
-        };
-        let stop = failure.filter(|failure| failure.asked() == Some(AskedNext::NoRetry));
-        match (interruption, stop) {
+        }
+        let asked = failure.as_ref().and_then(Failure::asked);
+        let asked = asked.filter(|asked| *asked == AskedNext::NoRetry);
+        match (interruption, failure) {
+            (Interruption::Stopped(StopReason::ShutDown), Some(failure)) if asked.is_some() => {
+                AttemptOutcome { asked, ..AttemptOutcome::failed(failure.text()) }
+            }
             _ if leaves && !is_gone => AttemptOutcome::bare(Ending::MaybeAlive),
             (Interruption::LeaseLost, _) => AttemptOutcome::bare(Ending::LeaseLost),
-            (Interruption::TimedOut, stop) => AttemptOutcome {
+            (Interruption::TimedOut, _) => AttemptOutcome {
                 error: Some(format!(
                     "the attempt exceeded its timeout of {}",
                     format_duration(attempt.timeout)
                 )),
-                asked: stop.and_then(|stop| stop.asked()),
+                asked,
                 ..AttemptOutcome::bare(Ending::TimedOut)
             },
-            (Interruption::Stopped(StopReason::ShutDown), Some(stop)) => outcome_of(Ok(Err(stop))),
             (Interruption::Stopped(reason), _) => AttemptOutcome::bare(reason.ending()),
         }
     }
@@ -173,11 +185,16 @@ async fn lease_end(deadline: watch::Receiver<BootInstant>) {
     }
 }
 
-/// Returns the outcome of a handler that has ended by itself.
-fn outcome_of(ended: Result<Result<(), Failure>, JoinError>) -> AttemptOutcome {
+/// Returns the outcome of a handler that has ended by itself. `begins_once` is true if its work must not
+/// begin again.
+fn outcome_of(ended: Result<Result<(), Failure>, JoinError>, begins_once: bool) -> AttemptOutcome {
     match ended {
         Ok(Ok(())) => AttemptOutcome::bare(Ending::Succeeded),
         Ok(Err(failure)) => match failure.asked() {
+            Some(AskedNext::Again(_)) if begins_once => AttemptOutcome {
+                error: Some("the handler asked to be started again".to_owned()),
+                ..AttemptOutcome::bare(Ending::ShutDown)
+            },
             Some(asked @ AskedNext::Again(_)) => {
                 AttemptOutcome { asked: Some(asked), ..AttemptOutcome::bare(Ending::ShutDown) }
             }

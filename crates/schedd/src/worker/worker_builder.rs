@@ -10,6 +10,7 @@ use schedd_core::config::DaemonConfig;
 use schedd_core::domain::queue::lane_serving::HandlerChoice;
 use schedd_schedule::names::{HandlerName, QueueName};
 use serde::de::DeserializeOwned;
+use tokio::runtime::Handle;
 
 use super::handler_executor::HandlerExecutor;
 use super::handler_failure::Failure;
@@ -299,9 +300,10 @@ impl<S: Send + Sync + 'static> Worker<S> {
     /// # });
     /// ```
     pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<(), ClientError> {
-        let mut worker = UntilDrop(Some(self.start().await?));
+        let worker = self.start().await?;
+        let mut guard = UntilDrop { worker: Some(worker), runtime: Handle::current() };
         stop.await;
-        if let Some(worker) = worker.0.take() {
+        if let Some(worker) = guard.worker.take() {
             worker.stop().await;
         }
         Ok(())
@@ -439,14 +441,15 @@ impl RunningWorker {
 }
 
 /// A worker that stops when it is dropped.
-struct UntilDrop(Option<RunningWorker>);
+struct UntilDrop {
+    worker: Option<RunningWorker>,
+    runtime: Handle,
+}
 
 impl Drop for UntilDrop {
     fn drop(&mut self) {
-        if let Some(worker) = self.0.take()
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            runtime.spawn(worker.stop_now());
+        if let Some(worker) = self.worker.take() {
+            self.runtime.spawn(worker.stop_now());
         }
     }
 }

@@ -49,11 +49,11 @@ fn a_worker_gets_the_runs_of_all_shards_and_never_more_than_it_asks_for() {
 }
 
 #[test]
-fn a_heartbeat_for_a_lost_shard_is_to_be_repeated_and_that_of_others_counts() {
+fn without_a_shard_its_heartbeats_are_to_be_repeated_and_other_runs_are_served() {
     let [home, shard] = [0; 2].map(|_| TcpServer::of_data(&Place::here(), &[]));
     let url = format!("redis://{}", home.address());
     let file = format!(
-        "[redis]\nurl = {url:?}\nshards = [{:?}]\n[queues.mail]\nspread = true\n[groups.g]\nmode = \"exclusive\"\n",
+        "[redis]\nurl = {url:?}\nshards = [{:?}]\n[queues.mail]\nspread = true\n[groups.g]\nmode = \"exclusive\"\n[groups.h]\nmode = \"exclusive\"\n",
         shard.address()
     );
     let scene = ApiScene::start_at(TestRedis::start(), &url, DEFINING, &file);
@@ -64,6 +64,7 @@ fn a_heartbeat_for_a_lost_shard_is_to_be_repeated_and_that_of_others_counts() {
     while runs.len() < 2 {
         runs.extend(claim(&scene, &format!("c{}", runs.len()), json!({})));
     }
+    add(&scene, json!({"name": "later", "in": "3s", "group": "h"}));
     shard.signal(Signal::STOP);
     let item = |run: &Value| json!({"run_id": run["run_id"], "token": run["token"]});
     let body = json!({"runs": runs.iter().map(item).collect::<Value>()}).to_string();
@@ -72,8 +73,10 @@ fn a_heartbeat_for_a_lost_shard_is_to_be_repeated_and_that_of_others_counts() {
         let wanted = if run["job"] == "spread" { "again" } else { "ok" };
         assert_eq!(answer["result"], wanted, "{run}");
     }
+    let later = claim(&scene, "later", json!({"wait_ms": 20_000}));
+    assert_eq!(later.iter().map(|run| &run["job"]).collect::<Vec<_>>(), ["later"]);
     shard.signal(Signal::CONT);
-    for run in &runs {
+    for run in runs.iter().chain(&later) {
         assert_eq!(report(&scene, "complete", run, json!({}))["result"], "ok");
     }
 }

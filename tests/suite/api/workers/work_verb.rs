@@ -93,6 +93,7 @@ fn a_worker_over_redis_runs_its_program_as_one_over_the_api_does() {
         trap 'echo stopped > stopped; exit 1' TERM
         case $SCHEDD_JOB in
         bad) echo 'no such user' >&2; exit 3 ;;
+        once) exit 75 ;;
         back) test -e back || { touch back; exit 75; } ;;
         long) echo began > began; sleep 300 & wait ;;
         late) sleep 300 ;;
@@ -102,6 +103,7 @@ fn a_worker_over_redis_runs_its_program_as_one_over_the_api_does() {
         add(&scene, json!({"name": job}));
     }
     add(&scene, json!({"name": "late", "timeout": "1s"}));
+    add(&scene, json!({"name": "once", "delivery": "at-most-once"}));
     let run = ended(&scene, "good", "succeeded");
     assert_eq!(run["node"], "w7");
     let output = scene.get("viewer", "/v1/runs/good@last/logs").text();
@@ -109,6 +111,7 @@ fn a_worker_over_redis_runs_its_program_as_one_over_the_api_does() {
     assert_eq!(ended(&scene, "bad", "failed")["error"], "exit code 3: no such user");
     assert_eq!(ended(&scene, "back", "succeeded")["attempt"], 1);
     ended(&scene, "late", "timed_out");
+    ended(&scene, "once", "lost");
     until("long has begun", LONG, || work.written("began"));
     scene.post("operator", "/v1/runs/long@last/cancel", "").of(200);
     until("long got the signal", LONG, || work.written("stopped"));
@@ -161,6 +164,9 @@ fn exit_code_75_gives_a_run_back_and_a_missing_program_fails_it() {
     add(&scene, json!({"name": "a"}));
     let run = ended(&scene, "a", "succeeded");
     assert_eq!(run["attempt"], 1, "{run}");
+    fs::remove_file(work.ctl.home().join("here")).unwrap();
+    add(&scene, json!({"name": "once", "delivery": "at-most-once"}));
+    ended(&scene, "once", "lost");
     fs::remove_file(work.ctl.home().join("program")).unwrap();
     add(&scene, json!({"name": "b"}));
     let run = ended(&scene, "b", "failed");

@@ -35,7 +35,7 @@ use crate::engine::recovery::loss::loss_watch::LossWatch;
 use schedd_core::domain::job::job_spec::Delivery;
 use schedd_core::domain::run::excerpt::ExcerptStream;
 use schedd_core::domain::run::run_progress::RunProgress;
-use schedd_core::domain::run::run_state::{AskedNext, AttemptOutcome, Ending};
+use schedd_core::domain::run::run_state::{AttemptOutcome, Ending};
 use schedd_core::host::boot_clock::BootInstant;
 use schedd_store::{Claim, FinishReply, OutputFrames, OutputStream, REFUSED, StoreError, Verdict};
 
@@ -104,15 +104,7 @@ impl ClaimedAttempt {
         }
         let started = std::time::Instant::now();
         let claimed_in = runner.loss_watch.epoch();
-        let (mut course, output) = self.follow(control).await;
-        if let Course::Attempted(AttemptOutcome {
-            asked: asked @ Some(AskedNext::Again(_)), ..
-        }) = &mut course
-            && definition.spec.delivery == Delivery::AtMostOnce
-        {
-            // Work that has begun does not begin again, although its handler asks for that.
-            *asked = None;
-        }
+        let (course, output) = self.follow(control).await;
         let stop_cause = handle.stop_cause();
         let Some(decision) = verdict::verdict_of(
             &definition.spec,
@@ -359,6 +351,7 @@ fn attempt_of(runner: &Runner, definition: &Definition, claim: &Claim) -> Attemp
         timeout: spec.timeout,
         kill_grace: spec.kill_grace,
         lease: runner.node.settings.lease,
+        begins_once: spec.delivery == Delivery::AtMostOnce,
     }
 }
 

@@ -189,17 +189,23 @@ async fn round(claims: &WorkerClaims, state: &mut ClaimLoop) -> Duration {
 }
 
 /// Gives each new question the runs of an earlier question with the same id. A question without such
-/// runs may get new runs.
-async fn look_up(claims: &WorkerClaims, served: &mut [ServedAsk]) {
+/// runs may get new runs. Returns the time after which questions must be looked up again: another desk
+/// claims runs for them now, or their shard does not answer.
+async fn look_up(claims: &WorkerClaims, served: &mut [ServedAsk]) -> Option<Duration> {
     let new = served.iter_mut().filter(|served| !served.waiting.is_looked_up);
     let looks = new.map(async |served| match claims.claimed_before(&served.waiting.ask).await {
         Ok(runs) if runs.is_empty() => served.waiting.is_looked_up = true,
-        // If another desk claims runs for the question now, these runs answer the next such question.
         Ok(runs) if served.takes_turn() => served.runs = runs,
-        Ok(_) => served.waiting.is_looked_up = true,
+        Ok(_) => {}
+        // The question waits for runs of other places, although the shard does not answer.
+        Err(_) if claims.node.store.shard_number().is_some() => {}
         Err(error) => served.failure = Some(error),
     });
     join_all(looks).await;
+    let is_left = |served: &ServedAsk| {
+        !served.waiting.is_looked_up && served.runs.is_empty() && served.failure.is_none()
+    };
+    served.iter().any(is_left).then(|| TURN.min(claims.node.settings.tick))
 }
 
 /// Looks for earlier questions with the same ids, polls the lanes for which workers wait, and claims
@@ -220,8 +226,7 @@ async fn serve(
         !is_idle(lane) && served.iter().any(|served| served.waiting.ask.serving.takes(lane))
     });
     if lanes.is_empty() {
-        look_up(claims, served).await;
-        return Ok(None);
+        return Ok(look_up(claims, served).await);
     }
     lanes.sort_by(|a, b| (a.queue(), b.priority()).cmp(&(b.queue(), a.priority())));
     let asks: Vec<LaneAsk> = lanes
@@ -236,14 +241,15 @@ async fn serve(
     let known = claims.loss_watch.known_now();
     let sent = BootInstant::now();
     claims.polls.fetch_add(1, Ordering::Relaxed);
-    let (poll, ()) = tokio::join!(claims.node.store.list_due(&asks), look_up(claims, served));
+    let (poll, look_again) =
+        tokio::join!(claims.node.store.list_due(&asks), look_up(claims, served));
     let poll = poll?;
     claims.node.outage_log.answered();
     if !claims.loss_watch.knows(&poll, known) {
         return Ok(Some(claims.node.settings.tick));
     }
     claims.node.store.trust(&poll.marks.server);
-    let mut again = None;
+    let mut again = look_again;
     for (lane, answer) in lanes.into_iter().zip(poll.lanes) {
         let mut claimer = claims.claimer.lock().await;
         match answer {
@@ -258,7 +264,7 @@ async fn serve(
                 claims.slots.saw(&lane);
                 state.idle.remove(&lane);
                 // The end of a run of a full queue is announced. A rate limit is only a time.
-                again = Some(claims.node.settings.tick);
+                again = again.or(Some(claims.node.settings.tick));
                 if no_room.is_some() {
                     continue;
                 }

@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 
 use super::handed_claims::HandedClaim;
 use super::run_report::{Report, ReportedRun, RunToken, WorkerReply};
-use super::worker_claims::WorkerClaims;
+use super::worker_claims::{WorkerClaims, starts_once};
 use crate::attempts::OutputBuffer;
 use crate::engine::dispatch::definition::Definition;
 use crate::engine::execution::after_end;
@@ -295,7 +295,7 @@ impl WorkerReports {
     async fn end(&self, open: &OpenRun, report: &Report) -> Result<WorkerReply, StoreError> {
         let OpenRun { claim, definition, holder, now, .. } = open;
         let spec = &definition.spec;
-        let mut outcome = outcome_of(report, open.age() > spec.timeout);
+        let mut outcome = outcome_of(report, open.age() > spec.timeout, starts_once(definition));
         let mut stop_cause = None;
         if matches!(outcome.ending, Ending::Failed | Ending::ShutDown)
             && let Some(cause) = Box::pin(self.stop_request(open)).await?
@@ -379,7 +379,7 @@ fn repeated(record: &RunRecord, report: &Report) -> WorkerReply {
     if is_same { WorkerReply::Ok(None) } else { WorkerReply::Stale }
 }
 
-fn outcome_of(report: &Report, is_over: bool) -> AttemptOutcome {
+fn outcome_of(report: &Report, is_over: bool, begins_once: bool) -> AttemptOutcome {
     match report {
         Report::Complete { .. } | Report::Alive { .. } => AttemptOutcome::bare(Ending::Succeeded),
         Report::Fail { error, retry, retry_in, .. } => AttemptOutcome {
@@ -391,7 +391,9 @@ fn outcome_of(report: &Report, is_over: bool) -> AttemptOutcome {
             ..AttemptOutcome::bare(if is_over { Ending::TimedOut } else { Ending::Failed })
         },
         // The delivery of the job decides whether begun work may begin again.
-        Report::Release { has_begun: true, .. } => AttemptOutcome::bare(Ending::ShutDown),
+        Report::Release { has_begun: true, delay } if begins_once || delay.is_zero() => {
+            AttemptOutcome::bare(Ending::ShutDown)
+        }
         Report::Release { delay, .. } => AttemptOutcome {
             asked: Some(AskedNext::Again(*delay)),
             ..AttemptOutcome::bare(Ending::ShutDown)
