@@ -82,9 +82,12 @@ async fn a_caller_that_gives_up_holds_up_nobody() {
     assert!(matches!(added, Ok(Added::Created(_))), "{added:?}");
 }
 
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
 #[test]
 fn a_runtime_that_ends_before_it_sends_an_add_holds_up_nobody() {
-    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let kept = runtime();
     let bench = kept.block_on(Bench::start()).unwrap();
     let client = bench.client();
@@ -109,7 +112,6 @@ fn a_runtime_that_ends_before_it_sends_an_add_holds_up_nobody() {
 
 #[test]
 fn a_client_adds_in_another_runtime_when_the_first_has_ended() {
-    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let kept = runtime();
     let bench = kept.block_on(Bench::start()).unwrap();
     let client = bench.client();

@@ -281,6 +281,19 @@ struct OnLease {
     is_at_work: AtomicBool,
 }
 
+impl OnLease {
+    /// Returns true in the first attempt, which is at work from now on. Fails in a later attempt while
+    /// the first is at work.
+    fn begins_first(&self) -> schedd::Result<bool> {
+        if self.starts.fetch_add(1, Ordering::SeqCst) > 0 {
+            let is_alone = !self.is_at_work.load(Ordering::SeqCst);
+            return if is_alone { Ok(false) } else { Err("two attempts at once".into()) };
+        }
+        self.is_at_work.store(true, Ordering::SeqCst);
+        Ok(true)
+    }
+}
+
 /// Returns the end of a run whose first attempt is made while the whole program stands still for
 /// longer than its lease, as when the process is stopped.
 async fn end_of_stopped_program<W>(
@@ -336,11 +349,9 @@ async fn a_run_that_lost_its_lease_waits_for_the_threads_of_its_handler() {
     let state = Arc::new(OnLease::default());
     let end = end_of_stopped_program(&state, async |(), run| {
         let state = run.state().clone();
-        if state.starts.fetch_add(1, Ordering::SeqCst) > 0 {
-            let is_alone = !state.is_at_work.load(Ordering::SeqCst);
-            return if is_alone { Ok(()) } else { Err("two attempts at once".into()) };
+        if !state.begins_first()? {
+            return Ok(());
         }
-        state.is_at_work.store(true, Ordering::SeqCst);
         let thread = tokio::task::spawn_blocking(move || {
             while !run.is_cancelled() {
                 std::thread::sleep(Duration::from_millis(5));
@@ -365,11 +376,9 @@ async fn an_attempt_after_a_timeout_waits_for_the_threads_of_the_handler() {
         .state(state.clone())
         .handle("work", async |(): (), run: Run<Arc<OnLease>>| {
             let state = run.state().clone();
-            if state.starts.fetch_add(1, Ordering::SeqCst) > 0 {
-                let is_alone = !state.is_at_work.load(Ordering::SeqCst);
-                return if is_alone { Ok(()) } else { Err("two attempts at once".into()) };
+            if !state.begins_first()? {
+                return Ok(());
             }
-            state.is_at_work.store(true, Ordering::SeqCst);
             let thread = tokio::task::spawn_blocking(move || {
                 // It does not look whether it is cancelled.
                 std::thread::sleep(Duration::from_secs(4));

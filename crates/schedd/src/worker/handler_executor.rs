@@ -112,7 +112,7 @@ impl<S: Send + Sync + 'static> HandlerExecutor<S> {
             Interruption::LeaseLost | Interruption::Stopped(StopReason::ShutDown)
         );
         if !is_gone && !leaves {
-            // The lease is renewed meanwhile, so that no attempt begins beside the thread.
+            // While the attempt goes on, its lease is renewed. So no other attempt begins beside the thread.
             let mut stop = control.stop.clone();
             tokio::select! {
                 () = gone => is_gone = true,

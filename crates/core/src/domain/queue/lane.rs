@@ -52,8 +52,8 @@ impl fmt::Display for Priority {
 /// poll, a node reads only the first runs of each shard.
 const SHARDS: u8 = 16;
 
-/// The due set of a queue for runs with the same priority and the same required labels. Copies share
-/// the parts.
+/// The due set of a queue for runs with the same priority and the same required labels. Copies
+/// of a lane share its parts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lane(Arc<LaneParts>);
 

@@ -407,7 +407,7 @@ pub(crate) async fn write_output_of(
     if progress.is_none() && output.revision() == *written {
         return Ok(());
     }
-    // In a box, because many runs print nothing, and it would make the future of each run large.
+    // In a box, so that the future of a run that prints nothing stays small.
     Box::pin(store_output(node, retention, claim, (output, progress), written)).await
 }
 

@@ -49,7 +49,7 @@ struct ClaimLoop {
     /// The lanes that the last poll found without due runs, each with the ready time of its next run.
     /// Forgotten after each change.
     idle: HashMap<Lane, Option<BootInstant>>,
-    /// The number of changes at the last round.
+    /// The number of changes that were announced or counted before the last round.
     seen: u64,
     ahead: ReadAhead,
 }
@@ -101,10 +101,10 @@ struct ServedAsk {
     waiting: WaitingAsk,
     runs: Vec<HandedRun>,
     payload_bytes: usize,
-    /// True if this desk has the turn of the question.
+    /// True if this desk, and no other, may claim runs for the question now.
     has_turn: bool,
-    /// The error of a claim for the question, which Redis may have carried out. The worker learns of
-    /// it, and then asks again with the same id.
+    /// The error of a claim for the question. Redis may have carried out the claim. The worker gets the
+    /// error, and asks again with the same id.
     failure: Option<StoreError>,
 }
 
