@@ -1,8 +1,8 @@
 //! The questions of workers that wait for runs at a node.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
@@ -24,9 +24,23 @@ pub enum AskError {
     Store(#[from] StoreError),
 }
 
-/// The questions that wait for runs.
+/// The questions that wait for runs. Their number does not slow down the adding of another.
 #[derive(Default)]
-pub(super) struct WaitingAsks(Mutex<Vec<WaitingAsk>>);
+pub(super) struct WaitingAsks(Mutex<AskTable>);
+
+/// The place of a question in the table: when it is answered without runs, and its number.
+type AskPlace = (BootInstant, u64);
+
+/// The questions, by their ends and by their ids.
+#[derive(Default)]
+struct AskTable {
+    by_end: BTreeMap<AskPlace, WaitingAsk>,
+    places: HashMap<String, AskPlace>,
+    /// The places of the questions that no round has taken yet. Some may be gone.
+    new: Vec<AskPlace>,
+    /// The number of questions so far.
+    count: u64,
+}
 
 /// The turn of a question that waits at several desks. The desk that claims runs for the question
 /// has the turn, and keeps it if it claimed any.
@@ -54,6 +68,8 @@ pub(super) struct WaitingAsk {
     /// True if a search for an earlier question with the same id found no open runs.
     pub(super) is_looked_up: bool,
     answer: oneshot::Sender<Result<Vec<HandedRun>, StoreError>>,
+    /// The number of the question at its desk, in the order in which workers asked.
+    number: u64,
 }
 
 impl WaitingAsk {
@@ -63,7 +79,7 @@ impl WaitingAsk {
         turn: Arc<AskTurn>,
         answer: oneshot::Sender<Result<Vec<HandedRun>, StoreError>>,
     ) -> Self {
-        Self { ask, until, turn, is_looked_up: false, answer }
+        Self { ask, until, turn, is_looked_up: false, answer, number: 0 }
     }
 
     /// Answers the question. The asker may be gone.
@@ -78,29 +94,84 @@ impl WaitingAsk {
 }
 
 impl WaitingAsks {
-    /// Removes and returns all questions, the oldest first.
-    pub(super) fn take_all(&self) -> Vec<WaitingAsk> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    fn lock(&self) -> MutexGuard<'_, AskTable> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts questions back in front of those that came meanwhile, but for questions that were sent again.
-    pub(super) fn put_back(&self, mut asks: Vec<WaitingAsk>) {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let again: HashSet<String> = waiting.iter().map(|ask| ask.ask.id.clone()).collect();
-        asks.retain(|ask| !again.contains(&ask.ask.id));
-        asks.append(&mut waiting);
-        *waiting = asks;
+    /// Removes and returns all questions, the oldest first.
+    pub(super) fn take_all(&self) -> Vec<WaitingAsk> {
+        let mut table = self.lock();
+        table.places.clear();
+        table.new.clear();
+        let mut asks: Vec<WaitingAsk> = std::mem::take(&mut table.by_end).into_values().collect();
+        asks.sort_by_key(|ask| ask.number);
+        asks
+    }
+
+    /// Removes and returns the questions that no round has taken yet, and those that end by `now`.
+    pub(super) fn take_new_and_over(&self, now: BootInstant) -> Vec<WaitingAsk> {
+        let mut table = self.lock();
+        let mut asks = Vec::new();
+        for place in std::mem::take(&mut table.new) {
+            asks.extend(table.by_end.remove(&place));
+        }
+        while let Some(first) = table.by_end.first_entry().filter(|first| first.key().0 <= now) {
+            asks.push(first.remove());
+        }
+        for ask in &asks {
+            table.places.remove(&ask.ask.id);
+        }
+        asks.sort_by_key(|ask| ask.number);
+        asks
+    }
+
+    /// Puts questions back, but for questions that were sent again.
+    pub(super) fn put_back(&self, asks: Vec<WaitingAsk>) {
+        let mut table = self.lock();
+        for ask in asks {
+            if !table.places.contains_key(&ask.ask.id) {
+                table.insert(ask);
+            }
+        }
+    }
+
+    /// Returns when the first question ends.
+    pub(super) fn next_end(&self) -> Option<BootInstant> {
+        self.lock().by_end.first_key_value().map(|((until, _), _)| *until)
     }
 
     /// Adds a question. A question with the same id that waits ends without runs, because its asker has
     /// sent it again, and so no longer waits for the first answer.
-    pub(super) fn add(&self, ask: WaitingAsk) -> Result<(), AskError> {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.retain(|waiting| !waiting.is_gone() && waiting.ask.id != ask.ask.id);
-        if waiting.len() >= MOST_WAITING {
+    pub(super) fn add(&self, mut ask: WaitingAsk) -> Result<(), AskError> {
+        let mut table = self.lock();
+        if let Some(place) = table.places.remove(&ask.ask.id) {
+            table.by_end.remove(&place);
+        }
+        if table.by_end.len() >= MOST_WAITING {
+            table.forget_gone();
+        }
+        if table.by_end.len() >= MOST_WAITING {
             return Err(AskError::Full);
         }
-        waiting.push(ask);
+        table.count += 1;
+        ask.number = table.count;
+        let place = table.insert(ask);
+        table.new.push(place);
         Ok(())
+    }
+}
+
+impl AskTable {
+    fn insert(&mut self, ask: WaitingAsk) -> AskPlace {
+        let place = (ask.until, ask.number);
+        self.places.insert(ask.ask.id.clone(), place);
+        self.by_end.insert(place, ask);
+        place
+    }
+
+    /// Removes the questions for whose answers nobody waits any more.
+    fn forget_gone(&mut self) {
+        self.by_end.retain(|_, ask| !ask.is_gone());
+        self.places.retain(|_, place| self.by_end.contains_key(place));
     }
 }

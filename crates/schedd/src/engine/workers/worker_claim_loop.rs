@@ -1,8 +1,8 @@
 //! The loop that claims runs for the workers that wait at this node. One poll serves all of them.
 //!
 //! Invariant: while no run is ready, waiting workers cause no call to Redis, but for one that looks for
-//! the runs of an earlier question with the same id. The loop polls again when a worker asks that it has not asked for, when a change was announced or counted, and when
-//! the next known run is ready.
+//! the runs of an earlier question with the same id. The loop polls a lane again when a change was
+//! announced or counted, and when the next known run is ready.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -49,9 +49,37 @@ struct ClaimLoop {
     /// The lanes that the last poll found without due runs, each with the ready time of its next run.
     /// Forgotten after each change.
     idle: HashMap<Lane, Option<BootInstant>>,
+    /// True if the last round left no lane to poll for the questions that wait. Until a change, or until
+    /// a run of these lanes is ready, a round then serves new questions only.
+    is_settled: bool,
     /// The number of changes that were announced or counted before the last round.
     seen: u64,
     ahead: ReadAhead,
+}
+
+impl ClaimLoop {
+    /// Returns when the next known run is ready in the lanes without due runs.
+    fn next_ready(&self) -> Option<BootInstant> {
+        self.idle.values().flatten().min().copied()
+    }
+
+    /// Takes the questions that a round has to serve: all, or the new ones and those that are over.
+    fn take_asks(&mut self, claims: &WorkerClaims) -> Vec<WaitingAsk> {
+        let (now, changes) = (BootInstant::now(), claims.node.wakeups.worker_news());
+        if std::mem::replace(&mut self.seen, changes) != changes {
+            self.idle.clear();
+            self.is_settled = false;
+        }
+        // A lane whose next run is ready is forgotten also if no worker waits for it any more.
+        if self.next_ready().is_some_and(|ready| ready <= now) {
+            self.idle.retain(|_, next| next.is_none_or(|ready| ready > now));
+            self.is_settled = false;
+        }
+        match self.is_settled {
+            true => claims.waiting.take_new_and_over(now),
+            false => claims.waiting.take_all(),
+        }
+    }
 }
 
 /// The jobs whose definitions were read for later claims.
@@ -139,28 +167,39 @@ pub(crate) async fn run(claims: Arc<WorkerClaims>) {
     }
 }
 
-/// Serves all waiting workers once. Returns the time to sleep before the next round.
+/// Serves the waiting workers once. Returns the time to sleep before the next round.
 async fn round(claims: &WorkerClaims, state: &mut ClaimLoop) -> Duration {
-    let changes = claims.node.wakeups.worker_news();
-    if std::mem::replace(&mut state.seen, changes) != changes {
-        state.idle.clear();
-    }
-    let mut served: Vec<ServedAsk> = claims
-        .waiting
-        .take_all()
+    let served: Vec<ServedAsk> = state
+        .take_asks(claims)
         .into_iter()
         .filter(|waiting| !waiting.is_gone())
         .map(ServedAsk::new)
         .collect();
-    if served.is_empty() {
-        return LONGEST_SLEEP;
-    }
-    if claims.node.phase() != Phase::Running {
-        for served in served {
-            served.waiting.answer(Ok(Vec::new()));
+    let again = match claims.node.phase() {
+        _ if served.is_empty() => None,
+        Phase::Running => serve_and_answer(claims, state, served).await,
+        _ => {
+            for served in served {
+                served.waiting.answer(Ok(Vec::new()));
+            }
+            None
         }
-        return LONGEST_SLEEP;
-    }
+    };
+    state.is_settled = again.is_none();
+    let Some(next_end) = claims.waiting.next_end() else { return LONGEST_SLEEP };
+    let now = BootInstant::now();
+    let next = state.next_ready().map_or(next_end, |ready| ready.min(next_end)).since(now);
+    again.map_or(next, |again| again.min(next)).min(LONGEST_SLEEP)
+}
+
+/// Serves these questions, answers those that have runs or are over, and lets the others wait. Returns
+/// the time after which the lanes must be polled again although nothing changes, or `None` if no run
+/// is left due.
+async fn serve_and_answer(
+    claims: &WorkerClaims,
+    state: &mut ClaimLoop,
+    mut served: Vec<ServedAsk>,
+) -> Option<Duration> {
     let again = match serve(claims, state, &mut served).await {
         Ok(again) => again,
         Err(error) => {
@@ -180,12 +219,8 @@ async fn round(claims: &WorkerClaims, state: &mut ClaimLoop) -> Duration {
             served.waiting.turn.give_back();
         }
     }
-    let next_end = waiting.iter().map(|served| served.waiting.until.since(now)).min();
-    let next_run = state.idle.values().flatten().map(|ready| ready.since(now)).min();
-    let is_waiting = !waiting.is_empty();
     claims.waiting.put_back(waiting.into_iter().map(|served| served.waiting).collect());
-    let sleeps = [next_end, next_run.filter(|_| is_waiting), again.filter(|_| is_waiting)];
-    sleeps.into_iter().flatten().min().unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP)
+    again
 }
 
 /// Gives each new question the runs of an earlier question with the same id. A question without such
@@ -216,14 +251,10 @@ async fn serve(
     state: &mut ClaimLoop,
     served: &mut [ServedAsk],
 ) -> Result<Option<Duration>, StoreError> {
-    let now = BootInstant::now();
     let mut lanes = claims.slots.lanes_of_workers();
-    let is_idle = |lane: &Lane| match state.idle.get(lane) {
-        Some(next) => next.is_none_or(|ready| ready > now),
-        None => false,
-    };
     lanes.retain(|lane| {
-        !is_idle(lane) && served.iter().any(|served| served.waiting.ask.serving.takes(lane))
+        !state.idle.contains_key(lane)
+            && served.iter().any(|served| served.waiting.ask.serving.takes(lane))
     });
     if lanes.is_empty() {
         return Ok(look_up(claims, served).await);
