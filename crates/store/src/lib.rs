@@ -21,6 +21,7 @@ mod runs;
 mod script_times;
 pub mod server;
 mod shards;
+mod shared_calls;
 #[cfg(feature = "testing")]
 mod test_clock;
 
@@ -64,7 +65,7 @@ pub use nodes::node_events::{EventNote, NodeEvents};
 pub use nodes::node_records::{BeatFacts, BeatReply, FULL, NameClaim, NodeBeat, NodeRecord};
 pub use notices::failed_notices::FailedNotice;
 pub use notices::notice_records::{About, MOST_OPEN, NoticeOrder, NoticeRecord, NoticeReply};
-pub use notices::run_deadlines::{DeadlineReply, OverdueRuns, RunDeadline, WatchReply};
+pub use notices::run_deadlines::{DeadlineReply, DueRange, OverdueRuns, RunDeadline, WatchReply};
 pub use queues::counters::{CountMarks, CounterPair};
 pub use queues::declared_sections::{DeclareReply, Section, SectionText};
 pub use queues::namespace_counts::{NamespaceCounts, SpanCounts};
@@ -95,6 +96,7 @@ pub use runs::view_mark::ViewMark;
 pub use server::redis_keys::{DEFAULT_NAMESPACE, Keys};
 pub use server::store_error::StoreError;
 pub use shards::{AnsweringPlaces, ShardsError, SoughtJob};
+pub use shared_calls::{CallSender, SharedCalls, WaitingItem};
 #[cfg(feature = "testing")]
 pub use test_clock::TestClock;
 

@@ -8,14 +8,14 @@
 //! a failover the new server may lack them.
 
 use std::mem;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redis::{RedisError, Value};
-use tokio::sync::oneshot;
 
 use super::redis_link::{OpenConnection, RedisLink};
 use crate::server::store_error::StoreError;
+use crate::shared_calls::{CallSender, SharedCalls};
 
 /// The time that replicas have to report the changes.
 const LIMIT: Duration = Duration::from_secs(1);
@@ -27,74 +27,49 @@ pub(crate) struct ReplicaWait {
     mark: String,
     /// The number of replicas that must have the changes, at least 1.
     wanted: u8,
-    waiting: Mutex<WaitingCallers>,
-}
-
-/// The callers that no wait serves yet.
-#[derive(Default)]
-struct WaitingCallers {
-    callers: Vec<Caller>,
-    /// True while a task waits for replicas. The task goes on until no caller waits.
-    is_sending: bool,
-}
-
-/// A caller whose changes were made on `server`.
-struct Caller {
-    server: OpenConnection,
-    answer: oneshot::Sender<Result<(), StoreError>>,
+    /// The callers that no wait serves yet, each with the server on which its changes were made.
+    callers: SharedCalls<OpenConnection, Result<(), StoreError>>,
 }
 
 impl ReplicaWait {
     pub(crate) fn new(link: &RedisLink, mark: String, wanted: u8) -> Result<Self, StoreError> {
-        Ok(Self { link: link.for_waits(LIMIT)?, mark, wanted, waiting: Mutex::default() })
+        Ok(Self { link: link.for_waits(LIMIT)?, mark, wanted, callers: SharedCalls::default() })
     }
 
     /// Waits until the replicas have all changes that were made through `server` before. Fails with
     /// [`StoreError::NotReplicated`] if too few replicas report them in time.
     pub(crate) async fn wait(self: &Arc<Self>, server: OpenConnection) -> Result<(), StoreError> {
-        let (answer, answered) = oneshot::channel();
-        let is_first = {
-            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-            waiting.callers.push(Caller { server, answer });
-            !mem::replace(&mut waiting.is_sending, true)
-        };
-        if is_first {
-            tokio::spawn(self.clone().serve());
+        let (answered, sender) = self.callers.add(server);
+        if let Some(sender) = sender {
+            tokio::spawn(self.clone().serve(sender));
         }
         answered.await.unwrap_or_else(|_| Err(self.fault("the wait for replicas was broken off")))
     }
 
-    async fn serve(self: Arc<Self>) {
-        let guard = SendingGuard(&self);
-        while let Some(callers) = self.next_callers() {
-            let waited = self.wait_once(&callers).await;
-            for caller in callers {
+    async fn serve(
+        self: Arc<Self>,
+        mut sender: CallSender<OpenConnection, Result<(), StoreError>>,
+    ) {
+        while let Some(callers) = sender.next_call(mem::take) {
+            let (servers, answers): (Vec<_>, Vec<_>) = callers.into_iter().unzip();
+            let waited = self.wait_once(&servers).await;
+            for (server, answer) in servers.iter().zip(answers) {
                 let result = match &waited {
-                    Ok(server) if server.is_same_server(&caller.server) => Ok(()),
+                    Ok(open) if open.is_same_server(server) => Ok(()),
                     Ok(_) => Err(self.fault("another server took over during the change")),
                     Err(error) => Err(error.clone()),
                 };
-                let _ = caller.answer.send(result);
+                let _ = answer.send(result);
             }
         }
-        // No caller waited, so another task may serve newer callers by now. The guard would answer
-        // those callers with an error.
-        mem::forget(guard);
-    }
-
-    /// Takes the callers for the next wait. Returns None if no caller waits.
-    fn next_callers(&self) -> Option<Vec<Caller>> {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.is_sending = !waiting.callers.is_empty();
-        waiting.is_sending.then(|| mem::take(&mut waiting.callers))
     }
 
     /// Waits for the replicas of the server that the callers used. Returns the connection on which it
     /// waited.
-    async fn wait_once(&self, callers: &[Caller]) -> Result<OpenConnection, StoreError> {
+    async fn wait_once(&self, servers: &[OpenConnection]) -> Result<OpenConnection, StoreError> {
         let mut open = self.link.open().await?;
         // After a failover, this connection may still lead to the former server.
-        if callers.iter().all(|caller| !open.is_same_server(&caller.server)) {
+        if servers.iter().all(|server| !open.is_same_server(server)) {
             self.link.let_go(&open);
             open = self.link.open().await?;
         }
@@ -137,18 +112,5 @@ impl ReplicaWait {
 
     fn fault(&self, why: &str) -> StoreError {
         StoreError::NotReplicated { address: self.link.address().to_owned(), why: why.to_owned() }
-    }
-}
-
-/// The guard of the task that waits. If the runtime of the task ends first, callers get an error, and
-/// the next caller starts another task.
-struct SendingGuard<'w>(&'w ReplicaWait);
-
-impl Drop for SendingGuard<'_> {
-    fn drop(&mut self) {
-        let mut waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.is_sending {
-            *waiting = WaitingCallers::default();
-        }
     }
 }

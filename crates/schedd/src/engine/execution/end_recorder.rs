@@ -7,12 +7,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
-
 use super::verdict::AttemptVerdict;
 use crate::engine::node_context::NodeContext;
 use schedd_core::domain::run::run_state::RunState;
-use schedd_store::{Claim, FinishReply, PlainEnd, StoreError, Verdict};
+use schedd_store::{
+    CallSender, Claim, FinishReply, PlainEnd, SharedCalls, StoreError, Verdict, WaitingItem,
+};
 
 /// The most ends in one call. Redis serves no other client during the call.
 const MOST: usize = 100;
@@ -25,23 +25,10 @@ const JUST: Duration = Duration::from_millis(3);
 /// The part of a node that sends the ends of attempts to Redis.
 pub(crate) struct EndRecorder {
     node: Arc<NodeContext>,
-    waiting: Mutex<WaitingEnds>,
-}
-
-/// The ends of plain runs that no call has taken yet.
-#[derive(Default)]
-struct WaitingEnds {
-    ends: Vec<WaitingEnd>,
-    /// True while a task sends ends. The task goes on until no end waits.
-    is_sending: bool,
+    /// The ends of plain runs that no call has taken yet.
+    ends: SharedCalls<PlainEnd, PlainReply>,
     /// The time of the last call for several ends. `None` before the first.
-    last_shared_call: Option<Instant>,
-}
-
-/// The end of a plain run that waits for a shared call, and the channel for the answer.
-struct WaitingEnd {
-    end: PlainEnd,
-    answer: oneshot::Sender<PlainReply>,
+    last_shared_call: Mutex<Option<Instant>>,
 }
 
 /// The answer of Redis to the end of a run that may be plain, sent together with other ends.
@@ -57,7 +44,7 @@ pub(in crate::engine) enum PlainReply {
 
 impl EndRecorder {
     pub(crate) fn new(node: Arc<NodeContext>) -> Self {
-        Self { node, waiting: Mutex::default() }
+        Self { node, ends: SharedCalls::default(), last_shared_call: Mutex::default() }
     }
 
     /// Records the end of an attempt. `facts` are fields of the run's record. `past` is the attempt
@@ -109,27 +96,26 @@ impl EndRecorder {
     /// during a call form the next call. A single end waits for nothing, and one of many waits for a
     /// moment.
     async fn record_plain(self: &Arc<Self>, end: PlainEnd) -> PlainReply {
-        let (answer, answered) = oneshot::channel();
-        let (is_first, is_one_of_many) = {
-            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-            waiting.ends.push(WaitingEnd { end, answer });
-            let is_first = !std::mem::replace(&mut waiting.is_sending, true);
-            (is_first, waiting.last_shared_call.is_some_and(|at| at.elapsed() < JUST))
-        };
-        if is_first {
-            tokio::spawn(self.clone().send(is_one_of_many));
+        let (answered, sender) = self.ends.add(end);
+        if let Some(sender) = sender {
+            let last = *self.last_shared_call.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_one_of_many = last.is_some_and(|at| at.elapsed() < JUST);
+            tokio::spawn(self.clone().send(sender, is_one_of_many));
         }
         answered.await.unwrap_or(PlainReply::Unanswered)
     }
 
-    async fn send(self: Arc<Self>, gathers: bool) {
+    async fn send(self: Arc<Self>, mut sender: CallSender<PlainEnd, PlainReply>, gathers: bool) {
         if gathers {
             tokio::time::sleep(GATHERING).await;
         }
-        while let Some(batch) = self.next_batch() {
-            let queue = batch[0].end.claim.lane.queue().clone();
-            let (ends, answers): (Vec<_>, Vec<_>) =
-                batch.into_iter().map(|waiting| (waiting.end, waiting.answer)).unzip();
+        while let Some(batch) = sender.next_call(next_ends) {
+            if batch.len() > 1 {
+                *self.last_shared_call.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Some(Instant::now());
+            }
+            let queue = batch[0].0.claim.lane.queue().clone();
+            let (ends, answers): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
             // After a failure each end is sent alone, and gets its own error.
             let replies = match self.node.store.finish_plain_runs(&queue, &ends).await {
                 Ok(kept) => kept
@@ -143,25 +129,19 @@ impl EndRecorder {
             }
         }
     }
+}
 
-    /// Takes the ends for the next call, all of one queue. Returns None if no end waits.
-    fn next_batch(&self) -> Option<Vec<WaitingEnd>> {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(first) = waiting.ends.first() else {
-            waiting.is_sending = false;
-            return None;
-        };
-        let queue = first.end.claim.lane.queue().clone();
-        let mut room = MOST;
-        let is_next = |waiting: &mut WaitingEnd| {
-            let is_next = room > 0 && *waiting.end.claim.lane.queue() == queue;
-            room -= usize::from(is_next);
-            is_next
-        };
-        let batch: Vec<WaitingEnd> = waiting.ends.extract_if(.., is_next).collect();
-        if batch.len() > 1 {
-            waiting.last_shared_call = Some(Instant::now());
-        }
-        Some(batch)
-    }
+/// Removes and returns the ends for the next call, all of the queue of the first.
+fn next_ends(
+    waiting: &mut Vec<WaitingItem<PlainEnd, PlainReply>>,
+) -> Vec<WaitingItem<PlainEnd, PlainReply>> {
+    let Some((first, _)) = waiting.first() else { return Vec::new() };
+    let queue = first.claim.lane.queue().clone();
+    let mut room = MOST;
+    let is_next = |(end, _): &mut WaitingItem<PlainEnd, PlainReply>| {
+        let is_next = room > 0 && *end.claim.lane.queue() == queue;
+        room -= usize::from(is_next);
+        is_next
+    };
+    waiting.extract_if(.., is_next).collect()
 }
