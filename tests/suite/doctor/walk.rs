@@ -13,7 +13,9 @@ use schedd_core::domain::job::notice::notice_job;
 use schedd_core::domain::run::run_state::RunState;
 use schedd_schedule::names::RunId;
 use schedd_schedule::time::unix_millis::UnixMillis;
-use schedd_store::{ClaimReply, Ended, JobRecord, LaneAsk, LanePoll, NoticeOrder, Verdict};
+use schedd_store::{
+    ClaimReply, DueRange, Ended, JobRecord, LaneAsk, LanePoll, NoticeOrder, Verdict,
+};
 use serde_json::{Value, json};
 
 use crate::scripts::data::accounting::{Play, Step, rules, steps};
@@ -98,8 +100,8 @@ async fn do_it(play: &mut Play, operation: &Operation) {
         Operation::Notice => report(play).await,
         Operation::Noticed(is_good) => reported(play, *is_good).await,
         Operation::Judge => {
-            for run in store.list_overdue((t(-100_000_000), t(play.now)), 0, 50).await.unwrap().runs
-            {
+            let due = DueRange { from: t(-100_000_000), skip: 0, before: t(play.now) };
+            for run in store.list_overdue(due, 50).await.unwrap().runs {
                 store.watch_run(&run).await.unwrap();
             }
             for deadline in store.list_deadlines(0, 50).await.unwrap().into_iter().flatten() {

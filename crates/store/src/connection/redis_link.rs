@@ -374,11 +374,15 @@ impl RedisLink {
     }
 
     /// Runs commands in one pipeline and returns the answer to each command, which may be an error.
-    /// Fails only if the pipeline could not be sent, or got no answers in time.
+    /// Fails only if the pipeline could not be sent, or got no answers in time. An empty pipeline is
+    /// not sent, because the client takes it for a broken connection.
     pub(crate) async fn ask(
         &self,
         pipeline: &mut redis::Pipeline,
     ) -> Result<Vec<Result<Value, RedisError>>, StoreError> {
+        if pipeline.is_empty() {
+            return Ok(Vec::new());
+        }
         let open = self.open().await?;
         self.ask_on(open, pipeline).await
     }

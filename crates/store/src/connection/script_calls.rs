@@ -41,6 +41,9 @@ impl RedisLink {
         &self,
         invocations: &[Invocation],
     ) -> Result<Vec<Result<Reply, StoreError>>, StoreError> {
+        if invocations.is_empty() {
+            return Ok(Vec::new());
+        }
         let open = self.open().await?;
         self.invoke_all_on(&open, invocations).await
     }

@@ -181,9 +181,6 @@ impl Store {
                 asked.push((at, gate.clone()));
             }
         }
-        if asked.is_empty() {
-            return Ok(all);
-        }
         for ((at, gate), score) in asked.into_iter().zip(self.link.ask(&mut pipeline).await?) {
             // The consistency check reports a key of the wrong type separately.
             if let (Some(Ok(facts)), Ok(score)) = (all.get_mut(at), score) {

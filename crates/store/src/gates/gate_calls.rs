@@ -183,9 +183,6 @@ impl Store {
             pipeline.cmd("ZRANGE").arg(self.keys.gate_waiters(&gate)).arg(0).arg(9);
             pipeline.cmd("ZSCORE").arg(self.keys.gate_timers()).arg(gate.as_str());
         }
-        if groups.is_empty() {
-            return Ok(Vec::new());
-        }
         // A key of the wrong type counts as missing. The consistency check reports the key.
         let answers: Vec<Option<Value>> =
             self.link.ask(&mut pipeline).await?.into_iter().map(Result::ok).collect();
@@ -288,9 +285,6 @@ impl Store {
         run: &RunId,
         gates: &[Gate],
     ) -> Result<Vec<Option<LetIn>>, StoreError> {
-        if gates.is_empty() {
-            return Ok(Vec::new());
-        }
         let id = run.to_string();
         let mut pipeline = redis::pipe();
         for gate in gates {

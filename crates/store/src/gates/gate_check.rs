@@ -119,10 +119,6 @@ impl Store {
     /// Reads the state, the places and the lane of each of these runs from its record. A record of
     /// the wrong type gives None.
     async fn read_at_gate(&self, runs: &[&RunId]) -> Result<Vec<Option<AtGate>>, StoreError> {
-        // The list is empty if the gate contains only malformed entries.
-        if runs.is_empty() {
-            return Ok(Vec::new());
-        }
         let mut pipeline = redis::pipe();
         for run in runs {
             pipeline.cmd("HMGET").arg(self.keys.run(run)).arg("state").arg("places").arg("queue");
@@ -144,9 +140,6 @@ impl Store {
 
     /// Returns the runs among `runs` that have an entry at `gate`.
     async fn still_at(&self, gate: &Gate, runs: Vec<RunId>) -> Result<Vec<RunId>, StoreError> {
-        if runs.is_empty() {
-            return Ok(runs);
-        }
         let mut pipeline = redis::pipe();
         for run in &runs {
             let id = run.to_string();
@@ -170,9 +163,6 @@ impl Store {
 
     /// Returns the runs among `runs` that are not in a due set and do not wait at a gate.
     async fn among_nowhere(&self, runs: Vec<(RunId, AtGate)>) -> Result<Vec<RunId>, StoreError> {
-        if runs.is_empty() {
-            return Ok(Vec::new());
-        }
         let mut pipeline = redis::pipe();
         for (run, found) in &runs {
             pipeline.cmd("ZSCORE").arg(self.keys.due(&found.lane())).arg(run.to_string());
@@ -225,9 +215,6 @@ impl Store {
 
     /// Returns one value for each of `runs`: true if the run waits at a gate that its record names.
     pub async fn queued_among(&self, runs: &[&RunId]) -> Result<Vec<bool>, StoreError> {
-        if runs.is_empty() {
-            return Ok(Vec::new());
-        }
         let mut pipeline = redis::pipe();
         for run in runs {
             pipeline.cmd("HGET").arg(self.keys.run(run)).arg("places");
@@ -252,9 +239,6 @@ impl Store {
             .flat_map(|(run, gates)| gates.iter().map(move |gate| (run, gate)))
         {
             pipeline.cmd("ZSCORE").arg(self.keys.gate_waiters(gate)).arg(run.to_string());
-        }
-        if pipeline.is_empty() {
-            return Ok(vec![false; runs.len()]);
         }
         let mut scores = self.link.ask(&mut pipeline).await?.into_iter();
         let is_queued = |gates: &Vec<Gate>| {

@@ -115,9 +115,6 @@ impl Store {
         jobs: &[JobName],
         now: UnixMillis,
     ) -> Result<Vec<PlannedAtGate>, StoreError> {
-        if jobs.is_empty() {
-            return Ok(Vec::new());
-        }
         let mut pipeline = redis::pipe();
         for job in jobs {
             pipeline

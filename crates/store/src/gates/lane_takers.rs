@@ -49,9 +49,6 @@ impl Store {
         for node in seen.iter().filter_map(text_of).filter_map(|name| name.parse().ok()) {
             pipeline.cmd("HMGET").arg(self.keys.node(&node)).arg(&["queues", "labels", "workers"]);
         }
-        if pipeline.is_empty() {
-            return Ok(Vec::new());
-        }
         let records = self.link.ask(&mut pipeline).await?;
         Ok(records.iter().flat_map(|record| servings(record.as_ref().ok())).collect())
     }

@@ -136,9 +136,6 @@ impl Store {
         for job in jobs {
             pipeline.cmd("EXISTS").arg(self.keys.ledger(job));
         }
-        if pipeline.is_empty() {
-            return Ok(Vec::new());
-        }
         let answer = self.link.query(&mut pipeline).await?;
         Ok(answer.iter().map(|found| number_of(found) == Some(1)).collect())
     }

@@ -340,9 +340,6 @@ impl Store {
         &self,
         ids: &[RunId],
     ) -> Result<Vec<Result<Option<RunRecord>, StoreError>>, StoreError> {
-        if ids.is_empty() {
-            return Ok(Vec::new());
-        }
         let mut pipeline = redis::pipe();
         for id in ids {
             pipeline.cmd("HGETALL").arg(self.keys.run(id));

@@ -60,9 +60,6 @@ impl Store {
             .collect();
         let calls: Vec<_> =
             batches.iter().map(|(lane, batch)| self.add_call(lane, batch)).collect();
-        if calls.is_empty() {
-            return Ok(added);
-        }
         for ((_, batch), reply) in batches.iter().zip(self.link.invoke_all(&calls).await?) {
             let mut reply = match reply {
                 Ok(reply) => reply,

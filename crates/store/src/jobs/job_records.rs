@@ -186,9 +186,6 @@ impl Store {
         &self,
         names: &[JobName],
     ) -> Result<Vec<Result<Option<JobRecord>, StoreError>>, StoreError> {
-        if names.is_empty() {
-            return Ok(Vec::new());
-        }
         let mut pipeline = redis::pipe();
         for name in names {
             pipeline.cmd("HGETALL").arg(self.keys.job(name));
@@ -211,9 +208,6 @@ impl Store {
         &self,
         names: &[JobName],
     ) -> Result<Vec<Option<String>>, StoreError> {
-        if names.is_empty() {
-            return Ok(Vec::new());
-        }
         let mut pipeline = redis::pipe();
         for name in names {
             pipeline.cmd("HMGET").arg(self.keys.job(name)).arg(&DEFINITION_PIECES);
@@ -230,9 +224,6 @@ impl Store {
     /// job counts as recurring. Reads one field of each job, because there may be very many
     /// one-shots.
     pub async fn recurring_of(&self, names: &[JobName]) -> Result<Vec<JobName>, StoreError> {
-        if names.is_empty() {
-            return Ok(Vec::new());
-        }
         let mut pipeline = redis::pipe();
         for name in names {
             pipeline.cmd("HGET").arg(self.keys.job(name)).arg("once");
@@ -258,9 +249,6 @@ impl Store {
     /// a time was written while Redis' clock was ahead. The field stays if the job's ledger has an
     /// occurrence after `now`, because that occurrence ran early.
     pub async fn forget_dealt(&self, names: &[JobName], now: UnixMillis) -> Result<(), StoreError> {
-        if names.is_empty() {
-            return Ok(());
-        }
         let mut pipeline = redis::pipe();
         for name in names {
             pipeline.cmd("HGET").arg(self.keys.job(name)).arg("handled");

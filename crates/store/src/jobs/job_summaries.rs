@@ -42,9 +42,6 @@ impl Store {
     /// Returns a summary of each job. A key of the wrong type counts as empty, so that one damaged
     /// key does not hide all jobs.
     pub async fn summarise(&self, jobs: Vec<JobRecord>) -> Result<Vec<JobSummary>, StoreError> {
-        if jobs.is_empty() {
-            return Ok(Vec::new());
-        }
         let mut pipeline = redis::pipe();
         for job in &jobs {
             // All runs of a hidden job are manual.
@@ -91,9 +88,6 @@ impl Store {
         runs: &[(usize, RunId)],
     ) -> Result<(BTreeSet<usize>, BTreeMap<usize, RecordedRetry>), StoreError> {
         let (mut running, mut retries) = (BTreeSet::new(), BTreeMap::<usize, RecordedRetry>::new());
-        if runs.is_empty() {
-            return Ok((running, retries));
-        }
         let mut pipeline = redis::pipe();
         for (_, run) in runs {
             pipeline.cmd("HMGET").arg(self.keys.run(run)).arg(&["fence", "state", "ready"]);

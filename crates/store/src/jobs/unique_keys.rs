@@ -46,9 +46,6 @@ impl Store {
         &self,
         keys: &[UniqueKey],
     ) -> Result<Vec<Result<Option<UniqueHolder>, StoreError>>, StoreError> {
-        if keys.is_empty() {
-            return Ok(Vec::new());
-        }
         let mut pipeline = redis::pipe();
         for key in keys {
             pipeline

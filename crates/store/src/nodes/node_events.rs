@@ -122,9 +122,6 @@ impl Store {
         nodes: &[NodeName],
         at: UnixMillis,
     ) -> Result<Vec<NodeEvents>, StoreError> {
-        if nodes.is_empty() {
-            return Ok(Vec::new());
-        }
         let mut pipeline = redis::pipe();
         for name in nodes {
             let events = self.keys.events(name);

@@ -327,9 +327,6 @@ impl Store {
                 ))
             })
             .collect();
-        if seen.is_empty() {
-            return Ok((now, Vec::new()));
-        }
         let mut pipeline = redis::pipe();
         for (name, _) in &seen {
             pipeline.cmd("HGETALL").arg(self.keys.node(name));

@@ -41,9 +41,6 @@ impl Store {
         &self,
         jobs: &[JobName],
     ) -> Result<Vec<FailedNotice>, StoreError> {
-        if jobs.is_empty() {
-            return Ok(Vec::new());
-        }
         let mut pipeline = redis::pipe();
         for job in jobs {
             pipeline.cmd("ZCARD").arg(self.keys.job_dead(job));

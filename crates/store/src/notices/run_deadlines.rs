@@ -24,13 +24,24 @@ pub struct RunDeadline {
     pub at: UnixMillis,
 }
 
+/// A range of due times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DueRange {
+    /// The first due time of the range.
+    pub from: UnixMillis,
+    /// The number of jobs due at `from` to leave out.
+    pub skip: usize,
+    /// The due time after the range.
+    pub before: UnixMillis,
+}
+
 /// A page of due but unclaimed runs whose deadlines are not watched yet.
 #[derive(Debug, Clone)]
 pub struct OverdueRuns {
     /// The runs of the page.
     pub runs: Vec<RunId>,
-    /// True if no more pages follow.
-    pub is_last: bool,
+    /// The next page. None if no more pages follow.
+    pub next_page: Option<DueRange>,
     /// The due time of the first planned run after these runs; None if no run is planned.
     pub next_due: Option<UnixMillis>,
 }
@@ -61,38 +72,45 @@ pub enum WatchReply {
 }
 
 impl Store {
-    /// Lists planned runs that are due from `from` on and before `before`, and have deadlines that
-    /// are not watched yet. Reads `limit` jobs starting at `offset`.
+    /// Lists planned runs that are due in `range` and have deadlines that are not watched yet. Reads
+    /// at most `limit` jobs.
     pub async fn list_overdue(
         &self,
-        (from, before): (UnixMillis, UnixMillis),
-        offset: usize,
+        range: DueRange,
         limit: usize,
     ) -> Result<OverdueRuns, StoreError> {
         let mut pipeline = redis::pipe();
-        let range = pipeline
+        let jobs = pipeline
             .cmd("ZRANGE")
             .arg(self.keys.jobs())
-            .arg(from.as_i64())
-            .arg(format!("({}", before.as_i64()));
-        range.arg("BYSCORE").arg("LIMIT").arg(offset).arg(limit);
-        let next = pipeline.cmd("ZRANGE").arg(self.keys.jobs()).arg(before.as_i64()).arg("+inf");
+            .arg(range.from.as_i64())
+            .arg(format!("({}", range.before.as_i64()));
+        jobs.arg("BYSCORE").arg("LIMIT").arg(range.skip).arg(limit).arg("WITHSCORES");
+        let next =
+            pipeline.cmd("ZRANGE").arg(self.keys.jobs()).arg(range.before.as_i64()).arg("+inf");
         next.arg("BYSCORE").arg("LIMIT").arg(0).arg(1).arg("WITHSCORES");
         let answer = self.link.query(&mut pipeline).await?;
         let next_due = match answer.get(1) {
             Some(Value::Array(pair)) => pair.get(1).and_then(number_of).and_then(UnixMillis::new),
             _ => None,
         };
-        let names = match answer.first() {
-            Some(Value::Array(names)) => names.as_slice(),
-            _ => &[],
+        let found: Vec<(&Value, UnixMillis)> = match answer.first() {
+            Some(Value::Array(flat)) => flat
+                .chunks_exact(2)
+                .filter_map(|pair| Some((&pair[0], UnixMillis::new(number_of(&pair[1])?)?)))
+                .collect(),
+            _ => Vec::new(),
         };
-        let is_last = names.len() < limit;
+        let next_page = match found.last() {
+            Some((_, last)) if found.len() == limit => {
+                let skip = found.iter().rev().take_while(|(_, due)| due == last).count();
+                let before = if *last == range.from { range.skip } else { 0 };
+                Some(DueRange { from: *last, skip: before + skip, ..range })
+            }
+            _ => None,
+        };
         let names: Vec<JobName> =
-            names.iter().filter_map(|name| text_of(name)?.parse().ok()).collect();
-        if names.is_empty() {
-            return Ok(OverdueRuns { runs: Vec::new(), is_last, next_due });
-        }
+            found.iter().filter_map(|(name, _)| text_of(name)?.parse().ok()).collect();
         let mut pipeline = redis::pipe();
         for name in &names {
             pipeline.cmd("HMGET").arg(self.keys.job(name)).arg(&["notify", "pending", "watched"]);
@@ -106,7 +124,7 @@ impl Store {
             (is_timed && text(1) != text(2)).then(|| text(1).parse().ok())?
         };
         let runs = self.link.ask(&mut pipeline).await?.into_iter().filter_map(overdue).collect();
-        Ok(OverdueRuns { runs, is_last, next_due })
+        Ok(OverdueRuns { runs, next_page, next_due })
     }
 
     /// Starts to watch the deadlines of a planned run.

@@ -192,9 +192,6 @@ impl Store {
         source: &SourceName,
     ) -> Result<BTreeMap<Section, String>, StoreError> {
         let mut declared = self.list_declared(source).await?;
-        if declared.is_empty() {
-            return Ok(declared);
-        }
         let mut pipeline = redis::pipe();
         for section in declared.keys() {
             let key = match section {
@@ -216,9 +213,6 @@ impl Store {
         &self,
         queues: &[QueueName],
     ) -> Result<Vec<QueueRecord>, StoreError> {
-        if queues.is_empty() {
-            return Ok(Vec::new());
-        }
         let mut pipeline = redis::pipe();
         for queue in queues {
             pipeline.cmd("HGETALL").arg(self.keys.queue(queue));
@@ -240,9 +234,6 @@ impl Store {
         let Some(Value::Array(names)) = answer.first() else { return Ok(BTreeMap::new()) };
         let names: Vec<GroupName> =
             names.iter().filter_map(text_of).filter_map(|name| name.parse().ok()).collect();
-        if names.is_empty() {
-            return Ok(BTreeMap::new());
-        }
         let mut pipeline = redis::pipe();
         for name in &names {
             pipeline.cmd("HGETALL").arg(self.keys.group(name));

@@ -45,9 +45,6 @@ impl Store {
 
     /// Returns the number of planned runs in each of these lanes; 0 for a key of the wrong type.
     pub async fn count_scheduled(&self, lanes: &[Lane]) -> Result<Vec<u64>, StoreError> {
-        if lanes.is_empty() {
-            return Ok(Vec::new());
-        }
         let mut pipeline = redis::pipe();
         for lane in lanes {
             pipeline.cmd("ZCARD").arg(self.keys.due(lane));

@@ -132,9 +132,6 @@ impl Store {
         lanes: &[Lane],
         now: UnixMillis,
     ) -> Result<Vec<QueueDepth>, StoreError> {
-        if lanes.is_empty() {
-            return Ok(Vec::new());
-        }
         let mut pipeline = redis::pipe();
         for lane in lanes {
             pipeline.cmd("ZCARD").arg(self.keys.due(lane));
@@ -203,9 +200,6 @@ impl Store {
         let Some(Ok(Value::Array(ids))) = answer else { return Ok(Vec::new()) };
         let runs: Vec<RunId> =
             ids.iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect();
-        if runs.is_empty() {
-            return Ok(Vec::new());
-        }
         let mut pipeline = redis::pipe();
         for run in &runs {
             let fields = ["queue", "attempt", "due", "ready_at", "started_at", "finished_at"];

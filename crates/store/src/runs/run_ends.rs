@@ -271,12 +271,21 @@ impl Store {
         &self,
         limit: usize,
     ) -> Result<Vec<Result<ExpiredLease, (String, String)>>, StoreError> {
+        self.list_leases_after(0, limit).await
+    }
+
+    /// Lists at most `limit` leases after the first `skip`, as [`Store::list_leases`] does.
+    pub async fn list_leases_after(
+        &self,
+        skip: usize,
+        limit: usize,
+    ) -> Result<Vec<Result<ExpiredLease, (String, String)>>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline
             .cmd("ZRANGE")
             .arg(self.keys.leases())
-            .arg(0)
-            .arg(limit.saturating_sub(1))
+            .arg(skip)
+            .arg((skip + limit).saturating_sub(1))
             .arg("WITHSCORES");
         let answer = self.link.query(&mut pipeline).await?;
         let Some(redis::Value::Array(flat)) = answer.first() else { return Ok(Vec::new()) };

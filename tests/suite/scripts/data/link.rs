@@ -1,6 +1,7 @@
 //! The connection: each call ends within its limit whatever the server does, says what is wrong in one line, and the next
 //! works as soon as the server does, with the same store.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -34,6 +35,17 @@ async fn until_it_works(store: &Store) {
         assert!(error.is_passing(), "{error}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+#[tokio::test]
+async fn a_read_of_nothing_keeps_the_connection() {
+    let world = World::new();
+    world.store.read_stats().await.unwrap();
+    let made = world.store.connections_made();
+    assert!(world.store.read_spread(&BTreeSet::new()).await.unwrap().is_empty());
+    assert!(world.store.read_runs(&[]).await.unwrap().is_empty());
+    world.store.read_stats().await.unwrap();
+    assert_eq!(world.store.connections_made(), made);
 }
 
 #[tokio::test]

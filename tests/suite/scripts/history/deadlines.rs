@@ -5,9 +5,9 @@ use schedd_core::domain::job::notice::Deadline as DeadlineKind;
 use schedd_core::domain::run::run_state::RunState;
 use schedd_schedule::names::RunId;
 use schedd_store::{
-    ApplyOrder, ApplyReply, Blocking, Claim, ClaimOrder, ClaimReply, DeadlineReply, NoticeReply,
-    RemoveReply, RestoreOrder, RestoreReply, ResumeReply, RetryReply, SkipOrder, SkipReply,
-    StopRunning, Verdict, WatchReply,
+    ApplyOrder, ApplyReply, Blocking, Claim, ClaimOrder, ClaimReply, DeadlineReply, DueRange,
+    NoticeReply, RemoveReply, RestoreOrder, RestoreReply, ResumeReply, RetryReply, SkipOrder,
+    SkipReply, StopRunning, Verdict, WatchReply,
 };
 
 use crate::scripts::data::losing::{LATER, restore, restoring};
@@ -26,12 +26,33 @@ impl World {
 }
 
 #[tokio::test]
+async fn pages_of_overdue_runs_leave_none_out_and_have_none_twice() {
+    let world = World::new();
+    let mut planned = Vec::new();
+    for (job, due) in [("a", 0), ("b", 5), ("c", 5), ("d", 5), ("e", 5), ("f", 7)] {
+        let order = ApplyOrder { notify: TIMED.to_owned(), ..definition(job, due) };
+        planned.push(world.plant_as(order).await);
+    }
+    for limit in 1..=7 {
+        let mut range = Some(DueRange { from: t(-9), skip: 0, before: t(100) });
+        let mut found = Vec::new();
+        while let Some(page) = range {
+            let read = world.store.list_overdue(page, limit).await.unwrap();
+            found.extend(read.runs);
+            range = read.next_page;
+        }
+        assert_eq!(found, planned, "pages of {limit}");
+    }
+}
+
+#[tokio::test]
 async fn a_run_that_has_not_started_or_ended_in_time_is_reported_of_once_whoever_looks() {
     let world = World::new();
     let run = world.plant_notifying(TIMED).await;
     let overdue = async |from, before| {
-        let found = world.store.list_overdue((t(from), t(before)), 0, 10).await.unwrap();
-        (found.runs, found.is_last, found.next_due)
+        let range = DueRange { from: t(from), skip: 0, before: t(before) };
+        let found = world.store.list_overdue(range, 10).await.unwrap();
+        (found.runs, found.next_page.is_none(), found.next_due)
     };
     assert_eq!(overdue(-1_000, 900).await, (vec![run.clone()], true, None));
     assert_eq!(overdue(-1_000, 0).await, (vec![], true, Some(t(0))), "it is due then");

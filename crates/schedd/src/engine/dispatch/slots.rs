@@ -117,6 +117,16 @@ impl State {
         own.copied().or(known).unwrap_or(QueueSettings::DEFAULT_CONCURRENCY)
     }
 
+    /// Returns the most runs of all queues together that the node executes.
+    fn most_of_node(&self) -> u32 {
+        #[cfg(feature = "mutants")]
+        if schedd_store::server::mutants::is(schedd_store::server::mutants::Mutant::SlotsUnbounded)
+        {
+            return u32::MAX;
+        }
+        self.max_running.unwrap_or(u32::MAX)
+    }
+
     fn free(&self, node: &NodeSlots) -> BTreeMap<QueueName, u32> {
         let (mut all, taken) = (self.all(), node.all_taken());
         for (queue, free) in &mut all {
@@ -355,13 +365,7 @@ impl Slots {
 
     /// Returns the number of further runs that this node may start, for all queues together.
     pub(crate) fn capacity(&self) -> usize {
-        #[cfg(feature = "mutants")]
-        if schedd_store::server::mutants::is(schedd_store::server::mutants::Mutant::SlotsUnbounded)
-        {
-            return usize::MAX;
-        }
-        let most = self.lock().max_running;
-        most.map_or(usize::MAX, |most| (most as usize).saturating_sub(self.running()))
+        (self.lock().most_of_node() as usize).saturating_sub(self.running())
     }
 
     /// Returns the node event that says why `queue` lets no run start. The event includes the
@@ -399,8 +403,10 @@ impl Slots {
     /// Takes at most `count` free slots of `queue` for a claim. Other engines of the node may have
     /// taken slots since they were offered.
     pub(crate) fn reserve(&self, queue: &QueueName, count: usize) -> Reservation {
-        let of_node = self.capacity().saturating_add(self.running());
-        let bounds = (self.lock().concurrency(queue), u32::try_from(of_node).unwrap_or(u32::MAX));
+        let bounds = {
+            let state = self.lock();
+            (state.concurrency(queue), state.most_of_node())
+        };
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         let count = self.node.take_free(self.place, queue, count, bounds);
         Reservation { slots: self.clone(), queue: queue.clone(), count }

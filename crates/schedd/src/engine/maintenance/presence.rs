@@ -139,7 +139,7 @@ pub async fn announce(
                 }
                 return Ok((name, started_at));
             }
-            Try::Alive { pid, host } if naming == Naming::Asked || number > NAMES_TRIED => {
+            Try::Alive { pid, host } if naming == Naming::Asked || number >= NAMES_TRIED => {
                 return Err(PresenceError::Taken { name, pid, host });
             }
             Try::Alive { .. } => {

@@ -114,16 +114,33 @@ fn predecessor(settings: &EngineSettings) -> Option<EndedMark> {
 /// Takes back at once all runs of this node's predecessor, which had the id `incarnation`. No
 /// process of these runs is alive any more.
 async fn take_back(reaper: &Reaper, incarnation: &str) -> Result<(), StoreError> {
-    for lease in reaper.node.store.list_leases(PAGE).await?.into_iter().flatten() {
-        let Ok(Some(record)) = reaper.node.store.read_run(&lease.run).await else { continue };
-        let is_its = record.node.as_deref() == Some(reaper.node.settings.node.as_str())
-            && record.incarnation.as_deref() == Some(incarnation)
-            && record.fence == Some(lease.fence);
-        if is_its {
-            recover_alone(reaper, &lease, Duration::MAX).await?;
+    let store = &reaper.node.store;
+    let mut kept = 0;
+    loop {
+        let page = store.list_leases_after(kept, PAGE).await?;
+        let count = page.len();
+        let leases: Vec<ExpiredLease> = page.into_iter().flatten().collect();
+        let runs: Vec<RunId> = leases.iter().map(|lease| lease.run.clone()).collect();
+        let mut taken = 0;
+        for (lease, record) in leases.iter().zip(store.read_runs(&runs).await?) {
+            let record = match record {
+                Ok(Some(record)) => record,
+                Err(error) if error.is_passing() => return Err(error),
+                Ok(None) | Err(_) => continue,
+            };
+            let is_its = record.node.as_deref() == Some(reaper.node.settings.node.as_str())
+                && record.incarnation.as_deref() == Some(incarnation)
+                && record.fence == Some(lease.fence);
+            if is_its {
+                recover_alone(reaper, lease, Duration::MAX).await?;
+                taken += 1;
+            }
         }
+        if count < PAGE {
+            return Ok(());
+        }
+        kept += count - taken;
     }
-    Ok(())
 }
 
 async fn pass(

@@ -15,7 +15,7 @@ use crate::engine::node_context::NodeContext;
 use crate::engine::status::node_health::NodeHealth;
 use schedd_core::host::boot_clock::BootInstant;
 use schedd_schedule::time::unix_millis::UnixMillis;
-use schedd_store::{DeadlineReply, StoreError, WatchReply};
+use schedd_store::{DeadlineReply, DueRange, StoreError, WatchReply};
 
 /// The shortest interval between two searches for overdue runs, and the wait after a failure.
 const EVERY: Duration = Duration::from_secs(1);
@@ -27,8 +27,10 @@ const OVERDUE_EVERY: Duration = Duration::from_secs(5);
 /// The time after which a due but unclaimed run is examined. Most runs are claimed earlier.
 const DUE_FOR: Duration = Duration::from_secs(1);
 const BATCH: usize = 200;
-/// The most pages of overdue runs that one round examines.
+/// The most pages of overdue runs that one round examines. The next round goes on with the rest.
 const PAGES: usize = 20;
+/// The interval between the rounds of one search.
+const REST_AFTER: Duration = Duration::from_millis(100);
 
 /// The loop that checks deadlines.
 pub(crate) struct DeadlineWatch {
@@ -81,12 +83,21 @@ struct OverdueSearch {
     last: BootInstant,
     /// The time before which the last search examined all due runs.
     searched_to: UnixMillis,
+    /// The search that the next round goes on with. `None` if the last search is at its end.
+    rest: Option<RestOfSearch>,
+}
+
+/// A search that found more due runs than a round examines.
+#[derive(Debug, Clone, Copy)]
+struct RestOfSearch {
+    range: DueRange,
+    is_full: bool,
 }
 
 impl OverdueSearch {
     fn new() -> Self {
         let now = BootInstant::now();
-        Self { next: now, next_full: now, last: now, searched_to: UnixMillis::EPOCH }
+        Self { next: now, next_full: now, last: now, searched_to: UnixMillis::EPOCH, rest: None }
     }
 
     /// Searches soon, because a job was added or edited. One search each [`EVERY`] is enough for a
@@ -102,31 +113,42 @@ impl OverdueSearch {
         if started < self.next {
             return Ok(false);
         }
-        let is_full = started >= self.next_full;
-        let from = if is_full { UnixMillis::EPOCH } else { self.searched_to };
         let now = watch.health.notes.now();
-        let before = now.saturating_sub(DUE_FOR);
+        let mut search = self.rest.take().unwrap_or_else(|| self.new_search(started, now));
         let store = &watch.node.store;
-        let mut is_added = false;
-        let mut next_due = None;
-        for page in 0..PAGES {
-            let found = store.list_overdue((from, before), page * BATCH, BATCH).await?;
+        let (mut is_added, mut next_due) = (false, None);
+        for page in 1.. {
+            let found = store.list_overdue(search.range, BATCH).await?;
             for run in &found.runs {
                 let reply = unless_wrong_type(store.watch_run(run).await)?;
                 is_added |= reply == Some(WatchReply::Watched);
             }
             next_due = found.next_due;
-            if found.is_last {
+            let Some(next) = found.next_page else { break };
+            search.range = next;
+            if page == PAGES {
+                self.rest = Some(search);
                 break;
             }
         }
         self.last = started;
-        self.searched_to = before;
-        if is_full {
+        if self.rest.is_some() {
+            self.next = started.saturating_add(REST_AFTER);
+            return Ok(is_added);
+        }
+        self.searched_to = search.range.before;
+        if search.is_full {
             self.next_full = started.saturating_add(OVERDUE_EVERY);
         }
         self.next = started.saturating_add(until_overdue(next_due, now)).min(self.next_full);
         Ok(is_added)
+    }
+
+    fn new_search(&self, started: BootInstant, now: UnixMillis) -> RestOfSearch {
+        let is_full = started >= self.next_full;
+        let from = if is_full { UnixMillis::EPOCH } else { self.searched_to };
+        let range = DueRange { from, skip: 0, before: now.saturating_sub(DUE_FOR) };
+        RestOfSearch { range, is_full }
     }
 }
 

@@ -58,6 +58,7 @@ impl JournalFile {
             Err(TryLockError::Error(error)) => return Err(cannot("locked", &lock_path, &error)),
         }
         let file = opened(&path).map_err(|error| cannot("opened", &path, &error))?;
+        keep_name(&path).map_err(|error| cannot("kept", &path, &error))?;
         let size = file.metadata().map_err(|error| cannot("read", &path, &error))?.len();
         let text = if size > READ_AT_MOST { Ok(Vec::new()) } else { fs::read(&path) };
         let text = text.map_err(|error| cannot("read", &path, &error))?;
@@ -96,6 +97,7 @@ impl JournalFile {
         file.write_all(&text)?;
         file.sync_data()?;
         fs::rename(&new, &self.path)?;
+        keep_name(&self.path)?;
         self.open = file;
         self.size = text.len() as u64;
         self.size_when_new = self.size;
@@ -105,6 +107,13 @@ impl JournalFile {
     fn has_grown(&self) -> bool {
         self.size > GROWN.max(self.size_when_new * 2)
     }
+}
+
+/// Waits until the disk has the name of the file `path`. Without it, a power cut can bring back the
+/// former file, although the content of this file was on disk (fsync(2)).
+fn keep_name(path: &Path) -> io::Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    fs::File::open(directory.unwrap_or_else(|| Path::new(".")))?.sync_all()
 }
 
 /// Returns `path` with `ending` appended to its file name.
