@@ -6,8 +6,9 @@
 -- The job's revision rises, so that a caller about to record a skipped range reads the job again.
 -- An occurrence older than the ledger's ranges was counted there with an unknown end. The end is
 -- assumed to be `skipped`, so that count falls by one.
--- Guard: the data still has the epoch of the loss. Redis knows no end and no later claim of the
--- run.
+-- Guard: the data still has the epoch of the loss. Redis knows no later claim of the run, and no end
+-- but one that another journal restored. Such an end is replaced by that of a later claim. A lost
+-- end, which a journal without the end assumes, is replaced by the end of the same claim.
 -- The revision is as given if the run is the planned run. The mark of the skipped ranges, the skipped
 -- range, the ledger's range and the job's lane are as the caller read them.
 -- Keys: run, job, jobs, due (of the run's lane), job_due (of the job's lane), leases, open,
@@ -41,15 +42,18 @@
 
 local epoch = redis.call('GET', k.epoch) or ''
 if epoch ~= read then return {'moved', epoch} end
-local run = redis.call('HMGET', k.run, 'state', 'fence', 'verdict_fence', 'places')
+local run = redis.call('HMGET', k.run, 'state', 'fence', 'verdict_fence', 'places', 'restored', 'chain_since')
 local last = whole(run[2], FENCE)
 local is_regular = not is_manual(id)
 -- The occurrence was recorded as skipped without a claim, but ran before Redis lost its data. A
 -- manual run has no occurrence, so no range counts it.
 local is_skipped = is_regular and run[1] == 'skipped' and not run[2]
+local is_better = run[5] and run[2] and (last < tonumber(fence)
+  or last == tonumber(fence) and run[1] == 'lost' and known == 'ended' and state ~= 'lost')
+local is_replaced = is_better and ENDS[run[1]]
 -- An operator retried a run if Redis knew its end and the run is scheduled again.
-if run[1] and run[1] ~= 'scheduled' and run[1] ~= 'running' and not is_skipped then return {'known'} end
-if last > tonumber(fence) or run[3] == fence then return {'known'} end
+if run[1] and run[1] ~= 'scheduled' and run[1] ~= 'running' and not is_skipped and not is_replaced then return {'known'} end
+if not is_replaced and (last > tonumber(fence) or run[3] == fence) then return {'known'} end
 local member = id .. '#' .. fence
 if known == 'claimed' and redis.call('ZSCORE', k.leases, member) then return {'known'} end
 local job = redis.call('HMGET', k.job, 'rev', 'pending', 'paused_run', 'started_count', 'max_runs', 'ranges_mark')
@@ -107,6 +111,14 @@ elseif is_trimmed and not is_in_range and not found_range and whole(redis.call('
     redis.call('HSET', before, 'skipped', int(skipped - 1))
     add_to_counter(k.counters, 'skipped', -1)
   end
+end
+if is_replaced then
+  -- The record has only what the other journal gave. Children got its end.
+  redis.call('DEL', k.run)
+  add_filled(facts, {'chain_since', run[6] or '', 'planted_again', run[6] and int(now) or ''})
+  add_to_counter(k.counters, run[1], -1)
+  redis.call('ZREM', k.dead, id)
+  redis.call('ZREM', k.job_dead, id)
 end
 k.given = tonumber(notified_before)
 end_run(k, id, state, reason, math.min(tonumber(finished_at), now), facts)

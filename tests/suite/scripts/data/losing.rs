@@ -271,6 +271,41 @@ async fn a_run_written_back_is_not_planted_again() {
 }
 
 #[tokio::test]
+async fn of_the_ends_in_several_journals_that_of_the_last_claim_stands() {
+    let run = run_of("a", 0);
+    let assumed = |fence| RestoreOrder {
+        known: KnownRun::Claimed,
+        state: RunState::Lost,
+        ..restoring(&run, "", fence)
+    };
+    let failed = |fence| RestoreOrder { state: RunState::Failed, ..restoring(&run, "", fence) };
+    let succeeded = |fence| restoring(&run, "", fence);
+    for orders in [
+        [assumed(LATER), succeeded(LATER)],
+        [failed(LATER - 1), succeeded(LATER)],
+        [assumed(LATER - 1), succeeded(LATER)],
+        [succeeded(LATER - 1), failed(LATER)],
+        [failed(LATER - 1), assumed(LATER)],
+    ] {
+        let [first, second] = &orders;
+        for (order, other) in [(first, second), (second, first)] {
+            let world = World::new();
+            world.plant("a", 1_000).await;
+            assert_eq!(restore(&world, 900, order).await, RestoreReply::Restored);
+            restore(&world, 910, other).await;
+            let record = world.store.read_run(&run).await.unwrap().unwrap();
+            assert_eq!((record.state, record.fence), (second.state, Some(second.fence)));
+            let snapshot = world.snapshot();
+            for again in &orders {
+                assert_eq!(restore(&world, 920, again).await, RestoreReply::Known);
+            }
+            assert_eq!(world.snapshot(), snapshot);
+            world.assert_sound();
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_redis_knows_better_stays_as_it_is() {
     let world = World::new();
     let run = world.plant("a", 0).await;
