@@ -274,7 +274,7 @@ pub(in crate::api) static ROUTES: &[Route] = &[
         parameter("yes", "--yes", Switch, "also run times before the job was added")
     ], "backfill" Document, "Run past occurrences of a job"),
     route!(GET "/v1/jobs/{job}/next" VIEWER, Verb(&["next"]), [
-        parameter("count", "--count", Number(1, 100_000), "the number of times (5)"),
+        parameter("count", "--count", Number(1, 1_000), "the number of times (5)"),
         parameter("from", "--from", Time, "the start of the times (now)"),
         parameter("long", "--long", Switch, "objects with notes about clock changes"),
         TZ

@@ -91,7 +91,10 @@ pub(crate) async fn next(
     let mut over: Vec<&str> = Vec::new();
     for planned in &found.planned {
         let before = times.len();
-        times.extend(comings(planned, zone.as_ref(), from).take(count as usize));
+        for time in comings(planned, zone.as_ref(), from).take(count as usize) {
+            give_way(times.len()).await;
+            times.push(time);
+        }
         if times.len() == before {
             over.extend(planned.job.as_ref().map(JobName::as_str));
         }
@@ -119,7 +122,8 @@ pub(crate) async fn next(
         if args.file.is_some() { Style::OfJobs } else { Style::OfOne },
         args.long,
         console,
-    );
+    )
+    .await;
     if !console.is_json() {
         found.rules.iter().for_each(|rule| console.note(rule));
         if !over.is_empty() && args.file.is_some() {
@@ -127,6 +131,14 @@ pub(crate) async fn next(
         }
     }
     Ok(0)
+}
+
+/// Lets other tasks go on, after each hundredth time. A schedd that prints many times for a request
+/// would otherwise renew no leases.
+async fn give_way(done: usize) {
+    if done % 100 == 99 {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// Returns the time zone `name`, which is the value of `--tz`.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::give_way;
 use super::planned_times::Planned;
 use crate::cli::render::{
     Cell, Console, JsonArray, Relative, Table, rfc3339, shown, shown_elsewhere,
@@ -95,7 +96,7 @@ impl Coming<'_> {
 /// Prints the times as a table in the zone `local`, or as JSON. `is_long` adds all fields to the
 /// JSON. The second column has the times in the zones of the schedules, if another clock decides
 /// one of them, and otherwise the times in UTC.
-pub(super) fn report(
+pub(super) async fn report(
     times: &[Coming<'_>],
     local: &Zone,
     now: UnixMillis,
@@ -105,13 +106,18 @@ pub(super) fn report(
 ) {
     if console.is_json() {
         let mut array = JsonArray::default();
-        for time in times {
+        for (at, time) in times.iter().enumerate() {
+            give_way(at).await;
             array.push(console, &if is_long { time.long(now) } else { time.short(style) });
         }
         return array.end(console);
     }
     let when = Relative { now };
-    let elsewhere: Vec<Option<String>> = times.iter().map(|time| time.elsewhere(local)).collect();
+    let mut elsewhere: Vec<Option<String>> = Vec::new();
+    for (at, time) in times.iter().enumerate() {
+        give_way(at).await;
+        elsewhere.push(time.elsewhere(local));
+    }
     let second = if elsewhere.iter().any(Option::is_some) { "BY ITS CLOCK" } else { "UTC" };
     let common = |(time, elsewhere): &(&Coming<'_>, &Option<String>)| {
         let second = match second {
@@ -126,6 +132,7 @@ pub(super) fn report(
         Style::OfOne => {
             let mut table = Table::new(["LOCAL", second, "WHEN", "NOTES"]);
             for page in rows.chunks(PAGE) {
+                tokio::task::yield_now().await;
                 let row = |time| {
                     let (local, second, left, notes) = common(time);
                     [local, second, left, notes]
@@ -136,6 +143,7 @@ pub(super) fn report(
         Style::OfJobs => {
             let mut table = Table::new(["LOCAL", second, "WHEN", "JOB", "NOTES"]);
             for page in rows.chunks(PAGE) {
+                tokio::task::yield_now().await;
                 let row = |time: &(&Coming<'_>, &Option<String>)| {
                     let (local, second, left, notes) = common(time);
                     [local, second, left, Cell::maybe(time.0.job.map(JobName::as_str)), notes]

@@ -21,7 +21,7 @@ fn each_faulty_parameter_is_named_with_what_it_takes() {
         ("/v1/jobs?state=bogus", "state", "bogus", "one of scheduled, running, retrying, paused, "),
         ("/v1/jobs?source=disk", "source", "disk", "one of file, api"),
         ("/v1/runs?state=failed,odd", "state", "failed,odd", "some of scheduled, running, "),
-        ("/v1/jobs/a/next?count=0", "count", "0", "a whole number from 1 to 100000"),
+        ("/v1/jobs/a/next?count=0", "count", "0", "a whole number from 1 to 1000"),
         ("/v1/jobs?limit=1001", "limit", "1001", "a whole number from 1 to 1000"),
         ("/v1/jobs?tag=A%20B", "tag", "A B", "NAME or NAME=VALUE"),
         ("/v1/jobs?failed=maybe", "failed", "maybe", "1 or 0"),
