@@ -25,6 +25,14 @@ pub enum StoreError {
         /// The address of Redis.
         address: String,
     },
+    /// Redis answers, but accepts no writes for a while. The call may be repeated, and was not executed.
+    #[error("Redis at {address} accepts no writes: {why}")]
+    RefusesWrites {
+        /// The address of Redis.
+        address: String,
+        /// The reason for the refusal.
+        why: String,
+    },
     /// Redis answers but refuses this client: wrong password or missing permission.
     #[error("Redis at {address} refuses this client: {why}")]
     Denied {
@@ -107,6 +115,7 @@ impl StoreError {
             self,
             Self::Unavailable { .. }
                 | Self::SlotMoves { .. }
+                | Self::RefusesWrites { .. }
                 | Self::Denied { .. }
                 | Self::Unfit { .. }
                 | Self::Replaced { .. }
@@ -117,7 +126,10 @@ impl StoreError {
 
     /// Returns true if Redis gave no answer, or asks to try later.
     pub fn is_outage(&self) -> bool {
-        matches!(self, Self::Unavailable { .. } | Self::SlotMoves { .. })
+        matches!(
+            self,
+            Self::Unavailable { .. } | Self::SlotMoves { .. } | Self::RefusesWrites { .. }
+        )
     }
 
     /// Returns the error for wrong data in Redis. `subject` is the script or key with the data, and
@@ -143,6 +155,14 @@ impl StoreError {
             },
             _ => match error.code() {
                 Some("OOM") => Self::OutOfMemory { address },
+                Some("MISCONF") => Self::RefusesWrites {
+                    address,
+                    why: "it cannot save its data; see its log and its disk".to_owned(),
+                },
+                Some("NOREPLICAS") => Self::RefusesWrites {
+                    address,
+                    why: "fewer replicas than min-replicas-to-write are connected".to_owned(),
+                },
                 Some("ASK" | "TRYAGAIN") => Self::SlotMoves { address },
                 Some("NOAUTH" | "WRONGPASS") => Self::Denied { address, why },
                 _ => Self::Unavailable { address, why },
@@ -188,9 +208,6 @@ fn describe(error: &RedisError) -> String {
             (Some("BUSY"), _) => "the server is busy with a long Lua script of some client".to_owned(),
             (Some("MASTERDOWN"), _) => {
                 "the server is a replica that has lost its primary; give the address of the primary".to_owned()
-            }
-            (Some("NOREPLICAS"), _) => {
-                "the server accepts no writes, because fewer replicas than min-replicas-to-write are connected".to_owned()
             }
             (_, Some(detail)) if detail.contains("max number of clients") => {
                 "the server accepts no more connections (maxclients)".to_owned()

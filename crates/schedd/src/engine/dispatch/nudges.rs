@@ -43,7 +43,10 @@ pub(crate) async fn run(node: Arc<NodeContext>) {
                     }
                 }
             }
-            Err(error) => debug!("This node cannot subscribe to wake-up messages: {error}."),
+            Err(error) if error.is_outage() => {
+                debug!("This node cannot subscribe to wake-up messages: {error}.");
+            }
+            Err(error) => node.outage_log.failed(&error, "what others change is seen late"),
         }
         tokio::time::sleep(AGAIN).await;
     }

@@ -78,10 +78,15 @@ impl StartClaimed for Runner {
         let deadline = self.node.settings.lease_deadline(sent);
         let (handle, control) =
             self.leases.hold(lease.clone(), deadline, definition.spec.kill_grace, slot);
-        let span = tracing::info_span!("run", job = %claim.run.job(), run = %claim.run, attempt = claim.attempt, fence = claim.fence.as_u64());
+        let span = span_of(&claim);
         let claimed = ClaimedAttempt { runner: self, definition, claim, lease, sent };
         tokio::spawn(claimed.run(control, handle).instrument(span));
     }
+}
+
+/// Returns the span of an attempt. Its fields are in each line of the log within the span.
+pub(in crate::engine) fn span_of(claim: &Claim) -> tracing::Span {
+    tracing::info_span!("run", job = %claim.run.job(), run = %claim.run, attempt = claim.attempt, fence = claim.fence.as_u64())
 }
 
 /// A claimed run in execution.

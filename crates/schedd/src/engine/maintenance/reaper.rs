@@ -19,6 +19,7 @@ use crate::engine::dispatch::abandoned_claims::AbandonedClaims;
 use crate::engine::dispatch::definition::Definition;
 use crate::engine::execution::running_leases::RunningLeases;
 use crate::engine::node_context::NodeContext;
+use crate::engine::planning::backfill_plan;
 use crate::engine::recovery::journal::{EndedRun, JournalLine};
 use crate::engine::recovery::loss::loss_watch::LossWatch;
 use crate::engine::settings::EngineSettings;
@@ -27,7 +28,7 @@ use schedd_core::domain::job::job_spec::Delivery;
 use schedd_core::domain::run::run_state::RunState;
 use schedd_core::host::boot_clock::BootInstant;
 use schedd_core::host::end_mark::EndedMark;
-use schedd_schedule::names::{Fence, RunId};
+use schedd_schedule::names::{Fence, RunId, RunKind};
 use schedd_store::{
     Claim, DueEntry, ExpiredLease, FinishReply, Quarantined, RecoverReply, Recovery, RunRecord,
     StoreError, Verdict,
@@ -366,6 +367,9 @@ async fn recover(
                 ..record.clone()
             });
             warn!(run = %lease.run, fence = %lease.fence, node, "The run was ended, because its node stopped renewing its lease: {}.", recovery.reason);
+            if lease.run.kind() == RunKind::Backfill {
+                backfill_plan::advance(&reaper.node.store, lease.run.job()).await?;
+            }
         }
         RecoverReply::Alive => {
             info!(run = %lease.run, "The node of this run renewed the lease in time, so the run continues.");

@@ -91,7 +91,8 @@ impl OutageLog {
     /// call.
     pub(crate) fn failed(&self, error: &StoreError, effect: &str) {
         let cause = error.to_string();
-        if error.is_outage() {
+        // A Redis that accepts no writes still answers reads, which end no trouble.
+        if error.is_outage() && !matches!(error, StoreError::RefusesWrites { .. }) {
             return self.no_answer(cause);
         }
         // The effect comes first, because the text of an error ends with its remedy.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use tracing::Instrument as _;
 
 use super::handed_claims::HandedClaim;
 use super::run_report::{Report, ReportedRun, RunToken, WorkerReply};
@@ -20,7 +21,7 @@ use crate::engine::execution::after_end::EndedAttempt;
 use crate::engine::execution::done_check::Course;
 use crate::engine::execution::end_recorder::{EndRecorder, PlainReply};
 use crate::engine::execution::late_results::AttemptEnd;
-use crate::engine::execution::runner::write_output_of;
+use crate::engine::execution::runner::{span_of, write_output_of};
 use crate::engine::execution::verdict;
 use crate::engine::execution::verdict::{RELEASED, SHUTDOWN};
 use crate::engine::maintenance::retained_bounds::Retention;
@@ -338,7 +339,7 @@ impl WorkerReports {
             end,
             reply: &reply,
         };
-        after_end::run_steps(&ended).await;
+        after_end::run_steps(&ended).instrument(span_of(claim)).await;
         Ok(if reply == FinishReply::Lost { WorkerReply::Stale } else { WorkerReply::Ok(None) })
     }
 }

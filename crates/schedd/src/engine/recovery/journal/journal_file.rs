@@ -6,7 +6,7 @@
 
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -104,6 +104,15 @@ impl JournalFile {
         Ok(())
     }
 
+    /// Returns true if the open file is not the file `path` any more, because somebody removed that.
+    fn is_removed(&self) -> bool {
+        let id = |file: fs::Metadata| (file.dev(), file.ino());
+        match (self.open.metadata(), fs::metadata(&self.path)) {
+            (Ok(open), Ok(named)) => id(open) != id(named),
+            (_, named) => named.is_err(),
+        }
+    }
+
     fn has_grown(&self) -> bool {
         self.size > GROWN.max(self.size_when_new * 2)
     }
@@ -175,7 +184,8 @@ pub(super) fn write(desk: &Desk, mut file: JournalFile) {
         let waiting = std::mem::take(&mut state.waiting);
         let is_closing = state.is_closing;
         let file_was = std::mem::take(&mut state.file_is);
-        let anew = (file_was != FileIs::Current || file.has_grown()).then(|| {
+        let is_removed = file.is_removed();
+        let anew = (file_was != FileIs::Current || is_removed || file.has_grown()).then(|| {
             let before = state.memory.whole_at - AGE_MS;
             state.memory.forget_before(before);
             state.memory.clone()
@@ -192,6 +202,9 @@ pub(super) fn write(desk: &Desk, mut file: JournalFile) {
         };
         match written {
             Ok(()) => {
+                if is_removed && !is_refused {
+                    warn!(file = %file.path.display(), "The file of the journal was removed, and is written anew.");
+                }
                 if std::mem::take(&mut is_refused) {
                     info!(file = %file.path.display(), "The journal can be written again.");
                 }

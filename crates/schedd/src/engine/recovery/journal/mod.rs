@@ -250,6 +250,27 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_file_that_was_removed_is_written_anew_with_all_that_is_in_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::open(Some(dir.path()), "ns", &node());
+        journal.note([ended(1)]);
+        let claim = ClaimedRun {
+            run: "once@1".to_owned(),
+            queue: "default".to_owned(),
+            attempt: 1,
+            fence: 1,
+            at: 1,
+        };
+        journal.mark_start(claim.clone()).await;
+        std::fs::remove_file(dir.path().join("journal-ns@n1")).unwrap();
+        journal.mark_start(ClaimedRun { fence: 2, ..claim }).await;
+        journal.close().await;
+        drop(journal);
+        let kept = memory(dir.path());
+        assert_eq!((kept.ended().count(), kept.claimed().count()), (1, 1));
+    }
+
+    #[tokio::test]
     async fn a_full_disk_holds_nothing_up_and_loses_nothing_from_memory() {
         let Ok(full) = OpenOptions::new().append(true).open("/dev/full") else { return };
         let dir = tempfile::tempdir().unwrap();
