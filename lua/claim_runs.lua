@@ -17,8 +17,9 @@
 --   recognised), lease_ms, lane, gates (the gates of all these runs, in the order of their keys),
 --   slots (the most runs to claim)
 -- Args of each item: id, job_name, due_ms, kind (regular or manual), delivery (at-most-once, or ''
---   for at-least-once), rev, overlap (skip, queue, replace or allow), max_waiting, max_age (in ms,
---   or ''), latest_start (the time after which a first attempt of a regular run is skipped, or ''),
+--   for at-least-once), rev, overlap (skip, queue, replace or allow), max_waiting, max_caught_up
+--   (max_waiting behind a run that began after this run was due, or ''), max_age (in ms, or ''),
+--   latest_start (the time after which a first attempt of a regular run is skipped, or ''),
 --   max_runs (the most regular runs of the job that may begin, or ''), successor (the id of a run,
 --   or ''), successor_due, successor_ready, run_gates (the gates that the run has to pass, in this
 --   order), limits (of the run's concurrency key: runs at once (0: any number), microseconds
@@ -73,9 +74,12 @@ local function blocked(k, id, has_waited)
   if redis.call('ZCARD', k.open) == 0 or redis.call('ZSCORE', k.open, id) then return nil end
   -- A run that already waited for its turn is not skipped: another run only started first.
   if k.overlap == 'replace' or has_waited then return 'waiting' end
-  if k.overlap == 'skip' then return 'skipped' end
-  if redis.call('ZCARD', k.waiting) >= tonumber(k.max_waiting) then return 'skipped' end
-  return 'waiting'
+  local max_waiting = k.max_waiting
+  if k.max_caught_up ~= '' then
+    local since = redis.call('ZSCORE', k.running, redis.call('ZRANGE', k.open, 0, 0)[1])
+    if since and tonumber(since) >= tonumber(k.due_ms) then max_waiting = k.max_caught_up end
+  end
+  return redis.call('ZCARD', k.waiting) >= tonumber(max_waiting) and 'skipped' or 'waiting'
 end
 
 -- The change that this call makes to the number of runs that wait at gates. It is counted at the end,

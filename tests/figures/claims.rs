@@ -116,7 +116,7 @@ impl Form {
             holder: "n1".to_owned(),
             incarnation: "i".to_owned(),
             lease,
-            notes_claims: false,
+            claim_note: None,
         };
         let (orders, token, lane) =
             (&self.calls[number], format!("t{number}"), Lane::default_lane());
@@ -148,6 +148,7 @@ fn order(job: JobRecord, passed: Passed) -> ClaimOrder {
         rev: job.rev,
         delivery: Delivery::AtLeastOnce,
         overlap: Overlap::Skip,
+        max_caught_up: None,
         max_age: None,
         latest_start: None,
         max_runs: None,

@@ -78,10 +78,33 @@ impl Store {
         }
     }
 
-    /// Returns the ids of the runs that earlier claims of a worker with this id wanted to claim, with
-    /// a space before each. Returns None if no such claim is known.
+    /// Returns the note of the claims of a worker with this id: marks, and of each claim its writer and
+    /// the ids of the runs that it wanted, with a space before each. Returns None if there is no note.
     pub async fn read_worker_claim(&self, id: &str) -> Result<Option<String>, StoreError> {
         self.read_answer(id).await
+    }
+
+    /// Adds `mark` to the note of the claims of a worker with this id, and keeps the note for `keep`.
+    /// Returns the note.
+    pub async fn mark_worker_claim(
+        &self,
+        id: &str,
+        mark: &str,
+        keep: Duration,
+    ) -> Result<String, StoreError> {
+        let key = self.keys.answer(id);
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("APPEND").arg(&key).arg(format!(" {mark}"));
+        pipeline.cmd("PEXPIRE").arg(&key).arg(millis(keep));
+        pipeline.cmd("GET").arg(&key);
+        Ok(self.link.query(&mut pipeline).await?.get(2).and_then(text_of).unwrap_or_default())
+    }
+
+    /// Forgets the note of the claims of a worker with this id.
+    pub async fn forget_worker_claim(&self, id: &str) -> Result<(), StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("DEL").arg(self.keys.answer(id));
+        self.link.query(&mut pipeline).await.map(drop)
     }
 
     /// Returns the commands that add the ids of the runs that the claim `id` of a worker is about to
@@ -90,11 +113,12 @@ impl Store {
     pub(crate) fn worker_claim_note<'r>(
         &self,
         id: &str,
+        writer: &str,
         runs: impl Iterator<Item = &'r RunId>,
         lease: Duration,
     ) -> Vec<redis::Cmd> {
         let key = self.keys.answer(id);
-        let mut ids = String::new();
+        let mut ids = format!(" {writer}");
         for run in runs {
             ids.push(' ');
             ids.push_str(&run.to_string());

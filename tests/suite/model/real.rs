@@ -228,6 +228,7 @@ impl Real {
             rev: self.revs[&(job_of(run), rev)].clone(),
             delivery: self.rules.delivery,
             overlap: self.rules.overlap,
+            max_caught_up: None,
             max_age: None,
             latest_start: None,
             max_runs: None,
@@ -241,7 +242,7 @@ impl Real {
             holder: format!("n{}", by.node),
             incarnation: by.incarnation.to_string(),
             lease: LEASE,
-            notes_claims: false,
+            claim_note: None,
         };
         let call = if by.number == 0 { token() } else { format!("{by:?} of {run}") };
         let replies = store

@@ -72,7 +72,7 @@ pub(crate) fn claimant(node: &str) -> Claimant {
         holder: node.to_owned(),
         incarnation: format!("{node}-1"),
         lease: LEASE,
-        notes_claims: false,
+        claim_note: None,
     }
 }
 
@@ -238,6 +238,7 @@ impl World {
             rev: job.rev,
             delivery: Delivery::AtLeastOnce,
             overlap: Overlap::Skip,
+            max_caught_up: None,
             max_age: None,
             latest_start: None,
             max_runs: None,

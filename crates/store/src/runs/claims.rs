@@ -36,9 +36,9 @@ pub struct Claimant {
     pub incarnation: String,
     /// The duration of each lease that the node takes.
     pub lease: Duration,
-    /// True if each call stores the ids of its runs before it claims them, for the length of the
-    /// lease. [`Store::read_worker_claim`] reads them by the token of the call.
-    pub notes_claims: bool,
+    /// The name of the writer, if each call stores it and the ids of its runs before it claims them, for
+    /// the length of the lease. [`Store::read_worker_claim`] reads them by the token of the call.
+    pub claim_note: Option<String>,
 }
 
 /// An order to claim a run, with the rules of its job and the next run to plan.
@@ -53,6 +53,9 @@ pub struct ClaimOrder {
     pub delivery: Delivery,
     /// The rule of the job for a run that meets an open run of the job.
     pub overlap: Overlap,
+    /// The most runs that may wait behind a run that began after this run was due. Such a run is
+    /// caught up, and this run was due as well then. None if the rule `overlap` applies.
+    pub max_caught_up: Option<u32>,
     /// The longest time after a run's ready time at which the run may still start. None if there is
     /// no such limit.
     pub max_age: Option<Duration>,
@@ -210,8 +213,8 @@ impl Store {
         #[cfg(feature = "mutants")]
         self.zrem_first(lane, orders.iter().map(|order| &order.run)).await;
         let runs = orders.iter().map(|order| &order.run);
-        let note = |runs| self.worker_claim_note(token, runs, claimant.lease);
-        let mut note = if claimant.notes_claims { note(runs) } else { Vec::new() };
+        let note = |writer| self.worker_claim_note(token, writer, runs, claimant.lease);
+        let mut note = claimant.claim_note.as_deref().map_or_else(Vec::new, note);
         let plain = self.claim_plain_runs(slots, claimant, lane, token, orders, &mut note).await?;
         let rest = &orders[plain.len()..];
         let mut won: BTreeSet<RunId> =
@@ -278,6 +281,7 @@ impl Store {
                 .arg("rev", order.rev.as_str())
                 .arg("overlap", overlap)
                 .arg("max_waiting", max_waiting)
+                .optional("max_caught_up", order.max_caught_up)
                 .optional("max_age", order.max_age.map(millis))
                 .optional("latest_start", order.latest_start.map(UnixMillis::as_i64))
                 .optional("max_runs", order.max_runs)

@@ -1,5 +1,6 @@
 //! Questions of workers for runs: repeated, waiting, and by the rules of queues and jobs.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::thread;
 use std::time::Duration;
@@ -91,6 +92,46 @@ fn a_question_sent_again_while_its_first_connection_hangs_gets_the_runs() {
             assert_eq!(runs.len(), 1, "{id}: {runs:?}");
             report(&scene, "complete", &runs[0], json!({}));
         });
+    }
+}
+
+#[test]
+fn a_question_that_waits_at_two_nodes_gets_no_more_runs_than_it_asks_for() {
+    let scene = ApiScene::start(DEFINING, QUEUE);
+    let (_second, other) = second_node(&scene);
+    // The largest number of marks in the notes of questions.
+    let marks = || {
+        let mut redis = scene.redis.connection();
+        let keys: Vec<String> =
+            redis::cmd("KEYS").arg("{schedd}:answer:*").query(&mut redis).unwrap();
+        let notes = keys.iter().map(|key| redis::cmd("GET").arg(key).query(&mut redis).unwrap());
+        let notes: Vec<Option<String>> = notes.collect();
+        let own = notes.iter().flatten().filter(|note| !note.contains('@'));
+        own.map(|note| note.matches('!').count()).max()
+    };
+    for round in 0..4 {
+        let id = format!("c{round}");
+        let ask = |probe| claim_at(probe, &id, json!({"max": 2, "wait_ms": 6_000}));
+        let handed: BTreeSet<String> = thread::scope(|scope| {
+            let asks = [&scene.probe, &other].map(|probe| scope.spawn(move || ask(probe)));
+            until("both nodes have the question", LONG, || marks().filter(|marks| *marks == 2));
+            for number in 0..4 {
+                let name = format!("j{round}-{number}");
+                add(&scene, json!({"name": name, "delivery": "at-most-once"}));
+            }
+            let runs = asks.map(|ask| ask.join().unwrap()).concat();
+            runs.iter().map(|run| run["run_id"].as_str().unwrap().to_owned()).collect()
+        });
+        assert!((1..=2).contains(&handed.len()), "round {round}: {handed:?}");
+        // The other runs are due, and none is handed out again.
+        let (mut all, mut asked) = (handed, 0);
+        while all.len() < 4 {
+            asked += 1;
+            for run in claim(&scene, &format!("rest{round}-{asked}"), json!({})) {
+                let run = run["run_id"].as_str().unwrap().to_owned();
+                assert!(all.insert(run.clone()), "{run} twice");
+            }
+        }
     }
 }
 

@@ -78,6 +78,7 @@ impl Played {
         let definition =
             Definition::of(self.store.read_job(run.job()).await.unwrap().unwrap()).unwrap();
         let order = ClaimOrder {
+            max_caught_up: None,
             run: run.clone(),
             rev: definition.record.rev.clone(),
             delivery: Delivery::AtLeastOnce,
@@ -97,7 +98,7 @@ impl Played {
             holder: "web-1".to_owned(),
             incarnation: "i1".to_owned(),
             lease: Duration::from_secs(60),
-            notes_claims: false,
+            claim_note: None,
         };
         let token = format!("{run}-{}", poll.now);
         match self

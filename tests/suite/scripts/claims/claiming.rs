@@ -47,12 +47,12 @@ async fn a_noted_claim_names_the_runs_it_wanted_also_those_that_it_did_not_win()
     let of_other = std::slice::from_ref(&orders[1]);
     let lane = queue("default");
     store.claim_runs(1, &claimant("n2"), &lane, "other", of_other).await.unwrap();
-    let worker = Claimant { notes_claims: true, ..claimant("n1") };
+    let worker = Claimant { claim_note: Some("@x".to_owned()), ..claimant("n1") };
     let mut replies = store.claim_runs(2, &worker, &lane, "question", &orders).await.unwrap();
     assert!(matches!(replies.pop(), Some(ClaimReply::Gone)));
     World::won(replies.remove(0));
     let noted = store.read_worker_claim("question").await.unwrap();
-    assert_eq!(noted, Some(format!(" {plain} {gone}")));
+    assert_eq!(noted, Some(format!(" @x {plain} {gone}")));
     assert_eq!(store.read_worker_claim("other").await.unwrap(), None);
 }
 

@@ -34,6 +34,7 @@ async fn claim_all(
             let successor = (next < EACH * 1000).then(|| Successor::on_time(run.job(), t(next)));
             let rev = revs[run.job()].clone();
             ClaimOrder {
+                max_caught_up: None,
                 run,
                 rev,
                 delivery: Delivery::AtLeastOnce,

@@ -5,7 +5,8 @@ use std::time::Duration;
 use schedd_core::domain::job::job_spec::Overlap;
 use schedd_core::domain::run::run_state::RunState;
 use schedd_store::{
-    Blocking, CancelReply, ClaimReply, FinishReply, LeaseWord, RemoveReply, StopRunning, Verdict,
+    Blocking, CancelReply, ClaimOrder, ClaimReply, FinishReply, LeaseWord, RemoveReply,
+    StopRunning, Verdict,
 };
 
 use super::recovering::{expired, recovery};
@@ -45,6 +46,22 @@ async fn under_skip_the_later_run_ends_skipped_with_its_reason() {
     let record = world.run(&run_of("a", 1000)).await;
     assert_eq!((record.state, record.reason.as_deref()), (RunState::Skipped, Some("overlap")));
     assert_eq!(world.total("skipped"), 1);
+}
+
+#[tokio::test]
+async fn a_run_that_was_due_before_a_caught_up_run_began_waits_for_it() {
+    for (began, is_caught_up) in [(999, false), (1_000, true), (1_400, true)] {
+        let world = World::new();
+        let first = world.plant("a", 0).await;
+        world.win_with(began, &first, Overlap::Skip, 1_000).await;
+        let order = ClaimOrder {
+            max_caught_up: Some(5),
+            ..world.order_with(&run_of("a", 1_000), Overlap::Skip, 2_000).await
+        };
+        let reply = world.claim(1_500, &order).await;
+        assert_eq!((is_waiting(&reply), is_skipped(&reply)), (is_caught_up, !is_caught_up));
+        world.assert_sound();
+    }
 }
 
 #[tokio::test]

@@ -102,6 +102,7 @@ async fn a_claim_made_from_a_poll_is_not_sent_to_another_server() {
     let mut world = World::new();
     let run = world.plant("a", 0).await;
     let order = ClaimOrder {
+        max_caught_up: None,
         run: run.clone(),
         rev: world.job("a").await.rev,
         delivery: schedd_core::domain::job::job_spec::Delivery::AtLeastOnce,

@@ -8,12 +8,14 @@
 //! - [`worker_ask`] has the question of a worker, and the runs that answer it
 //! - [`asking_workers`] lists the workers that ask this node, for `explain` and `doctor`
 //! - [`worker_desks`] takes the questions, and asks the namespace and its shards
+//! - [`ask_turn`] lets one desk of one node claim runs for a question
 //! - [`worker_desk`] lets questions wait ([`waiting_asks`]) without a call to Redis
 //! - [`worker_claim_loop`] polls for all waiting workers together, and claims runs for them
 //! - [`worker_claims`] remembers these claims, finds the runs of an earlier question, and gives back
 //!   the runs that no worker got
 //! - [`run_report`] and [`worker_reports`] record what workers report about their runs
 
+mod ask_turn;
 pub(crate) mod asking_workers;
 pub(crate) mod handed_claims;
 pub(crate) mod run_report;

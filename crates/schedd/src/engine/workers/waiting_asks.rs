@@ -1,11 +1,11 @@
 //! The questions of workers that wait for runs at a node.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
+use super::ask_turn::AskTurn;
 use super::worker_ask::{HandedRun, WorkerAsk};
 use schedd_core::host::boot_clock::BootInstant;
 use schedd_store::StoreError;
@@ -42,23 +42,6 @@ struct AskTable {
     count: u64,
 }
 
-/// The turn of a question that waits at several desks. The desk that claims runs for the question
-/// has the turn, and keeps it if it claimed any.
-#[derive(Debug, Default)]
-pub(super) struct AskTurn(AtomicBool);
-
-impl AskTurn {
-    /// Takes the turn. Returns false if another desk has it.
-    pub(super) fn take(&self) -> bool {
-        !self.0.swap(true, Ordering::AcqRel)
-    }
-
-    /// Gives the turn back.
-    pub(super) fn give_back(&self) {
-        self.0.store(false, Ordering::Release);
-    }
-}
-
 /// A question that waits for runs.
 pub(super) struct WaitingAsk {
     pub(super) ask: Arc<WorkerAsk>,
@@ -67,6 +50,8 @@ pub(super) struct WaitingAsk {
     pub(super) turn: Arc<AskTurn>,
     /// True if a search for an earlier question with the same id found no open runs.
     pub(super) is_looked_up: bool,
+    /// True if the note of the question has its mark.
+    pub(super) is_marked: bool,
     answer: oneshot::Sender<Result<Vec<HandedRun>, StoreError>>,
     /// The number of the question at its desk, in the order in which workers asked.
     number: u64,
@@ -79,7 +64,7 @@ impl WaitingAsk {
         turn: Arc<AskTurn>,
         answer: oneshot::Sender<Result<Vec<HandedRun>, StoreError>>,
     ) -> Self {
-        Self { ask, until, turn, is_looked_up: false, answer, number: 0 }
+        Self { ask, until, turn, is_looked_up: false, is_marked: false, answer, number: 0 }
     }
 
     /// Answers the question. The asker may be gone.

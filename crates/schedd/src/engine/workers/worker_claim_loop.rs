@@ -134,11 +134,20 @@ struct ServedAsk {
     /// The error of a claim for the question. Redis may have carried out the claim. The worker gets the
     /// error, and asks again with the same id.
     failure: Option<StoreError>,
+    /// True if another node has the question now, so that it gets no runs here.
+    is_elsewhere: bool,
 }
 
 impl ServedAsk {
     fn new(waiting: WaitingAsk) -> Self {
-        Self { waiting, runs: Vec::new(), payload_bytes: 0, has_turn: false, failure: None }
+        Self {
+            waiting,
+            runs: Vec::new(),
+            payload_bytes: 0,
+            has_turn: false,
+            failure: None,
+            is_elsewhere: false,
+        }
     }
 
     /// Takes the turn of the question for this round. Returns false if another desk has it.
@@ -148,7 +157,10 @@ impl ServedAsk {
     }
 
     fn room(&self) -> usize {
-        if self.payload_bytes >= MOST_PAYLOAD_BYTES || !self.waiting.is_looked_up {
+        if self.payload_bytes >= MOST_PAYLOAD_BYTES
+            || !self.waiting.is_looked_up
+            || self.is_elsewhere
+        {
             return 0;
         }
         self.waiting.ask.most.saturating_sub(self.runs.len())
@@ -208,12 +220,17 @@ async fn serve_and_answer(
         }
     };
     let now = BootInstant::now();
-    let (over, waiting): (Vec<_>, Vec<_>) = served.into_iter().partition(|served| {
-        !served.runs.is_empty() || served.failure.is_some() || served.waiting.until <= now
+    let mut waiting = answer_those(served, |served| {
+        !served.runs.is_empty()
+            || served.failure.is_some()
+            || served.is_elsewhere
+            || served.waiting.until <= now
     });
-    for served in over {
-        served.waiting.answer(served.failure.map_or(Ok(served.runs), Err));
-    }
+    let new = waiting.iter_mut().filter(|served| {
+        served.waiting.is_looked_up && !served.waiting.is_marked && !served.waiting.is_gone()
+    });
+    join_all(new.map(|served| begin_to_wait(claims, served))).await;
+    let waiting = answer_those(waiting, |served| !served.runs.is_empty());
     for served in &waiting {
         if served.has_turn {
             served.waiting.turn.give_back();
@@ -223,12 +240,35 @@ async fn serve_and_answer(
     again
 }
 
+/// Answers the questions for which `is_over` is true, and returns the others.
+fn answer_those(served: Vec<ServedAsk>, is_over: impl FnMut(&ServedAsk) -> bool) -> Vec<ServedAsk> {
+    let (over, waiting): (Vec<_>, Vec<_>) = served.into_iter().partition(is_over);
+    for served in over {
+        served.waiting.answer(served.failure.map_or(Ok(served.runs), Err));
+    }
+    waiting
+}
+
+/// Marks a question that found no runs as this node's, and gives it the runs that another node has
+/// claimed for it meanwhile. A question without a mark waits too.
+async fn begin_to_wait(claims: &WorkerClaims, served: &mut ServedAsk) {
+    match claims.mark(&mut served.waiting).await {
+        Ok(runs) if runs.is_empty() => {}
+        Ok(runs) => {
+            if served.takes_turn() {
+                served.runs = runs;
+            }
+        }
+        Err(error) => claims.node.outage_log.failed(&error, "workers get no runs"),
+    }
+}
+
 /// Gives each new question the runs of an earlier question with the same id. A question without such
 /// runs may get new runs. Returns the time after which questions must be looked up again: another desk
 /// claims runs for them now, or their shard does not answer.
 async fn look_up(claims: &WorkerClaims, served: &mut [ServedAsk]) -> Option<Duration> {
     let new = served.iter_mut().filter(|served| !served.waiting.is_looked_up);
-    let looks = new.map(async |served| match claims.claimed_before(&served.waiting.ask).await {
+    let looks = new.map(async |served| match claims.look_up(&mut served.waiting).await {
         Ok(runs) if runs.is_empty() => served.waiting.is_looked_up = true,
         Ok(runs) if served.takes_turn() => served.runs = runs,
         Ok(_) => {}
@@ -395,7 +435,7 @@ async fn claim(
             holder: ask.holder(),
             incarnation: claims.node.settings.incarnation.clone(),
             lease: ask.lease,
-            notes_claims: true,
+            claim_note: Some(served.waiting.turn.writer(served.waiting.is_marked)),
         },
         token: Some(ask.id.clone()),
         starter: got.clone(),
@@ -405,7 +445,11 @@ async fn claim(
         let batch = ClaimBatch { lane: lane.clone(), runs, slots: served.room() };
         let mut report = ClaimReport::default();
         let outcome = claimer.claim(batch, now, hints, &mut report).await;
-        let taken = got.take();
+        let (taken, void) = claims.sort_out(&served.waiting, got.take()).await;
+        served.is_elsewhere |= !void.is_empty();
+        for (_, claim, _) in void {
+            tokio::spawn(give_back(claims.node.clone(), claim, ask.lease));
+        }
         let marked: Vec<&Claim> =
             taken.iter().filter(|(job, ..)| starts_once(job)).map(|(_, claim, _)| claim).collect();
         let on_replicas = Box::pin(start_mark::await_replicas(&claims.node, &marked)).await;

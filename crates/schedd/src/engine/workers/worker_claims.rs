@@ -1,15 +1,15 @@
 //! The part of a node that claims runs for workers, and what it remembers of their claims.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tracing::info;
 
+use super::ask_turn::{NotedRuns, has_mark};
 use super::handed_claims::HandedClaims;
 use super::run_report::{Report, ReportedRun};
-use super::waiting_asks::WaitingAsks;
+use super::waiting_asks::{WaitingAsk, WaitingAsks};
 use super::worker_ask::{HandedRun, WorkerAsk};
 use crate::engine::dispatch::claimer::{Claimer, StartClaimed};
 use crate::engine::dispatch::definition::Definition;
@@ -21,10 +21,13 @@ use schedd_core::domain::job::job_spec::Delivery;
 use schedd_core::domain::run::run_state::RunState;
 use schedd_core::host::boot_clock::BootInstant;
 use schedd_schedule::names::{JobName, RunId};
-use schedd_store::{Claim, LeaseWord, StoreError, Verdict};
+use schedd_store::{Claim, LeaseWord, RunRecord, StoreError, Verdict};
 
 /// The time for which no at-most-once run is claimed after replicas lacked the mark of such a run.
 const UNMARKED: Duration = Duration::from_secs(5);
+/// The longest note of a question without open runs, in bytes.
+const LONGEST_NOTE: usize = 16 * 1024;
+
 /// The part of a node that claims runs for workers.
 pub(crate) struct WorkerClaims {
     pub(super) node: Arc<NodeContext>,
@@ -39,9 +42,12 @@ pub(crate) struct WorkerClaims {
     unmarked_until: Mutex<Option<BootInstant>>,
 }
 
+/// A claimed run: the definition of its job, its claim, and when the claim was sent.
+pub(super) type ClaimedRun = (Arc<Definition>, Claim, BootInstant);
+
 /// The runs that were claimed for the worker whose turn it is.
 #[derive(Default)]
-pub(in crate::engine) struct ClaimedRuns(Mutex<Vec<(Arc<Definition>, Claim, BootInstant)>>);
+pub(in crate::engine) struct ClaimedRuns(Mutex<Vec<ClaimedRun>>);
 
 impl StartClaimed for ClaimedRuns {
     fn start_claimed(
@@ -55,7 +61,7 @@ impl StartClaimed for ClaimedRuns {
 }
 
 impl ClaimedRuns {
-    pub(super) fn take(&self) -> Vec<(Arc<Definition>, Claim, BootInstant)> {
+    pub(super) fn take(&self) -> Vec<ClaimedRun> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -87,23 +93,99 @@ impl WorkerClaims {
         &self,
         ask: &WorkerAsk,
     ) -> Result<Vec<HandedRun>, StoreError> {
-        let Some(ids) = self.node.store.read_worker_claim(&ask.id).await? else {
-            return Ok(Vec::new());
-        };
-        // In a box, because a question that is sent again is rare.
-        Box::pin(self.open_runs(&ids, ask)).await
+        let note = self.node.store.read_worker_claim(&ask.id).await?.unwrap_or_default();
+        self.open_runs(&note, ask).await
     }
 
-    /// Returns the runs of `ids` that the question `ask` got and that are open.
-    async fn open_runs(&self, ids: &str, ask: &WorkerAsk) -> Result<Vec<HandedRun>, StoreError> {
-        // A run is noted each time that its claim is tried. The answer keeps the order of the first.
-        let mut known = BTreeSet::new();
-        let noted = ids.split(' ').filter(|id| known.insert(*id));
-        let ids: Vec<RunId> = noted.filter_map(|id| id.parse().ok()).collect();
+    /// Returns the runs that an earlier question with the same id got, as [`Self::claimed_before`] does.
+    /// Marks the question before if another node has it.
+    pub(super) async fn look_up(
+        &self,
+        waiting: &mut WaitingAsk,
+    ) -> Result<Vec<HandedRun>, StoreError> {
+        let note = self.node.store.read_worker_claim(&waiting.ask.id).await?.unwrap_or_default();
+        if !waiting.is_marked && (waiting.turn.is_shared || has_mark(&note)) {
+            return self.mark(waiting).await;
+        }
+        self.open_runs(&note, &waiting.ask).await
+    }
+
+    /// Marks a question as this node's, and returns the runs that other nodes have claimed for it. A
+    /// Redis that takes no note of the question leaves it unmarked.
+    pub(super) async fn mark(
+        &self,
+        waiting: &mut WaitingAsk,
+    ) -> Result<Vec<HandedRun>, StoreError> {
+        let (ask, mark) = (&waiting.ask, waiting.turn.mark());
+        let keep = ask.wait.saturating_add(ask.lease);
+        let note = match self.node.store.mark_worker_claim(&ask.id, &mark, keep).await {
+            Err(StoreError::OutOfMemory { .. } | StoreError::Denied { .. }) => {
+                return self.claimed_before(ask).await;
+            }
+            note => note?,
+        };
+        waiting.is_marked = true;
+        let runs = self.open_runs(&note, ask).await?;
+        // A worker that never changes the id of its question would make the note long. The next claim
+        // for it is void then, and the worker asks again.
+        if runs.is_empty() && note.len() > LONGEST_NOTE {
+            self.node.store.forget_worker_claim(&ask.id).await?;
+        }
+        Ok(runs)
+    }
+
+    /// Sorts the runs that were just claimed for a question. Returns those that it may have, and those
+    /// whose claims are void. A run that another node claimed for the same question is in neither list:
+    /// that node decides. Without an answer of Redis, no other node is known.
+    pub(super) async fn sort_out(
+        &self,
+        waiting: &WaitingAsk,
+        taken: Vec<ClaimedRun>,
+    ) -> (Vec<ClaimedRun>, Vec<ClaimedRun>) {
+        if !waiting.is_marked || taken.is_empty() {
+            return (taken, Vec::new());
+        }
+        let runs: Vec<RunId> = taken.iter().map(|(_, claim, _)| claim.run.clone()).collect();
+        let (note, records) = tokio::join!(
+            self.node.store.read_worker_claim(&waiting.ask.id),
+            self.node.store.read_runs(&runs)
+        );
+        let (Ok(note), Ok(records)) = (note, records) else { return (taken, Vec::new()) };
+        let note = note.unwrap_or_default();
+        let (noted, node) = (NotedRuns::of(&note), self.node.settings.incarnation.as_str());
+        let is_own = |record: &Result<Option<RunRecord>, StoreError>| match record {
+            Ok(Some(record)) => record.incarnation.as_deref() == Some(node),
+            _ => true,
+        };
+        let own = taken.into_iter().zip(&records).filter(|(_, record)| is_own(record));
+        own.map(|(run, _)| run)
+            .partition(|(_, claim, _)| noted.has_claim(&claim.run.to_string(), node))
+    }
+
+    /// Returns the runs in `note` that the question `ask` got and that are open.
+    pub(super) async fn open_runs(
+        &self,
+        note: &str,
+        ask: &WorkerAsk,
+    ) -> Result<Vec<HandedRun>, StoreError> {
+        if note.is_empty() {
+            return Ok(Vec::new());
+        }
+        // In a box, because a question that is sent again is rare.
+        Box::pin(self.open_among(note, ask)).await
+    }
+
+    async fn open_among(&self, note: &str, ask: &WorkerAsk) -> Result<Vec<HandedRun>, StoreError> {
+        let noted = NotedRuns::of(note);
+        let ids: Vec<RunId> = noted.ids.iter().filter_map(|id| id.parse().ok()).collect();
         let mut claims = Vec::new();
         for record in self.node.store.read_runs(&ids).await?.into_iter().flatten().flatten() {
             let is_its = record.state == RunState::Running
-                && record.claim_token.as_deref() == Some(ask.id.as_str());
+                && record.claim_token.as_deref() == Some(ask.id.as_str())
+                && noted.has_claim(
+                    &record.run.to_string(),
+                    record.incarnation.as_deref().unwrap_or_default(),
+                );
             claims.extend(Claim::unanswered(&record, &record.lane).filter(|_| is_its));
         }
         if self.node.store.is_replicated() {

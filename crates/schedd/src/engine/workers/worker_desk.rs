@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 
 use tokio::sync::oneshot;
 
-use super::waiting_asks::{AskError, AskTurn, WaitingAsk, WaitingAsks};
+use super::ask_turn::AskTurn;
+use super::waiting_asks::{AskError, WaitingAsk, WaitingAsks};
 use super::worker_ask::{HandedRun, WorkerAsk};
 use super::worker_claims::WorkerClaims;
 use super::worker_reports::WorkerReports;
@@ -50,6 +51,11 @@ impl WorkerDesk {
         if self.node.asking.note(&ask.serving, BootInstant::now()) {
             self.node.wakeups.presence.notify_one();
         }
+    }
+
+    /// Returns the incarnation of this node.
+    pub(super) fn incarnation(&self) -> String {
+        self.node.settings.incarnation.clone()
     }
 
     /// Returns true if the node stops, so that it hands out no more runs.

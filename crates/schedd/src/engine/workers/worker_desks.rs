@@ -1,7 +1,7 @@
 //! The place where workers ask for runs of the namespace and of its shards.
 //!
 //! A question waits at the desk of each shard that may have runs for it. Its turn lets only one of
-//! them claim at a time. So a question never gets more runs than it asked for.
+//! them claim at a time, of one node. So a question never gets more runs than it asked for.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,8 +10,9 @@ use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 
+use super::ask_turn::AskTurn;
 use super::run_report::{ReportedRun, WorkerReply};
-use super::waiting_asks::{AskError, AskTurn};
+use super::waiting_asks::AskError;
 use super::worker_ask::{HandedRun, WorkerAsk};
 use super::worker_desk::{WorkerAnswer, WorkerDesk};
 use schedd_schedule::names::QueueName;
@@ -57,7 +58,7 @@ impl WorkerDesks {
             }
         }
         let polls = polls_of(&desks);
-        let turn = Arc::<AskTurn>::default();
+        let turn = Arc::new(AskTurn::new(self.home.incarnation(), desks.len() > 1));
         let waits = desks.iter().map(|desk| desk.wait_for_runs(&ask, &turn));
         let mut waits: FuturesUnordered<_> = waits.collect();
         while let Some(answer) = waits.next().await {

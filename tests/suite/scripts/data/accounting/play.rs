@@ -318,6 +318,7 @@ impl Play {
         };
         let (record, spec) = (&definition.record, &definition.spec);
         let mut order = ClaimOrder {
+            max_caught_up: None,
             run: run.clone(),
             rev: record.rev.clone(),
             delivery: spec.delivery,

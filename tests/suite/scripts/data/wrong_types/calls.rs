@@ -86,6 +86,7 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
         }
         "claim_plain_runs" | "claim_runs" => {
             let order = schedd_store::ClaimOrder {
+                max_caught_up: None,
                 run: run.clone(),
                 rev: job.rev.clone(),
                 delivery: Delivery::AtLeastOnce,

@@ -15,7 +15,7 @@ use crate::engine::dispatch::dispatcher::ClaimReport;
 use crate::engine::dispatch::dispatcher::run_hints::RunHints;
 use crate::engine::dispatch::due_entry::DueRun;
 use crate::engine::planning::corrections::far_plans;
-use schedd_core::domain::job::job_spec::gates_of;
+use schedd_core::domain::job::job_spec::{Overlap, gates_of};
 use schedd_core::domain::queue::lane::Lane;
 use schedd_core::host::boot_clock::BootInstant;
 use schedd_schedule::lateness;
@@ -138,11 +138,16 @@ impl Claimer {
             } else if due_run.is_owed && !is_child {
                 overlap = definition.spec.overlap_when_missed();
             }
+            let max_caught_up = match definition.spec.overlap_when_missed() {
+                Overlap::Queue { max } if !due_run.run.is_manual() && !is_child => Some(max),
+                _ => None,
+            };
             let order = ClaimOrder {
                 run: due_run.run.clone(),
                 rev: definition.record.rev.clone(),
                 delivery: definition.spec.delivery,
                 overlap,
+                max_caught_up,
                 max_age: definition.spec.catch_up.max_age,
                 latest_start: definition.latest_start(&due_run.run),
                 max_runs: definition.spec.shape.max_runs,

@@ -96,7 +96,7 @@ impl Claimer {
             holder: node.settings.node.to_string(),
             incarnation: node.settings.incarnation.clone(),
             lease: node.settings.lease,
-            notes_claims: false,
+            claim_note: None,
         };
         let definitions = Definitions::new(node.clone(), readings);
         let party = ClaimParty { claimant, token: None, starter };
