@@ -54,25 +54,32 @@ fn events_are_days_or_spans_with_what_repeats() {
 fn a_calendar_nobody_could_mean_is_refused_with_its_line() {
     for (text, line, wanted) in [
         ("hello", 1, "no BEGIN:VCALENDAR"),
-        ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nEND:VEVENT", 2, "without DTSTART"),
+        ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nEND:VEVENT\nEND:VCALENDAR", 2, "without DTSTART"),
         ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20260101", 2, "without END:VEVENT"),
+        ("BEGIN:VCALENDAR", 1, "without END:VCALENDAR"),
         (
-            "BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART;TZID=Nowhere:20260101T000000\nEND:VEVENT",
+            "BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20260101\nEND:VEVENT\n",
+            1,
+            "without END:VCALENDAR, wanted a complete file",
+        ),
+        ("BEGIN:VCALENDAR\nEND:VCALENDAR\nBEGIN:VCALENDAR\nEND:VCAL", 3, "without END:VCALENDAR"),
+        (
+            "BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART;TZID=Nowhere:20260101T000000\nEND:VEVENT\nEND:VCALENDAR",
             3,
             "zone \"Nowhere\" is not known",
         ),
         (
-            "BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20260101\nRRULE:FREQ=DAILY\nEND:VEVENT",
+            "BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20260101\nRRULE:FREQ=DAILY\nEND:VEVENT\nEND:VCALENDAR",
             4,
             "more than 100 times before 2100",
         ),
         (
-            "BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20260101\nRRULE:FREQ=DALY\nEND:VEVENT",
+            "BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20260101\nRRULE:FREQ=DALY\nEND:VEVENT\nEND:VCALENDAR",
             4,
             "is not a frequency",
         ),
         (
-            "BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20260102\nDTEND:20260101\nEND:VEVENT",
+            "BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20260102\nDTEND:20260101\nEND:VEVENT\nEND:VCALENDAR",
             2,
             "ends before it starts",
         ),
@@ -113,7 +120,7 @@ fn whatever_a_calendar_holds_reading_it_is_bounded_and_never_panics() {
     for _ in 0..4_000 {
         let text: Vec<&str> =
             (0..random.usize(1..12)).map(|_| lines[random.usize(..lines.len())]).collect();
-        let text = format!("BEGIN:VCALENDAR\n{}", text.join("\n"));
+        let text = format!("BEGIN:VCALENDAR\n{}\nEND:VCALENDAR", text.join("\n"));
         if let Ok(items) = ics::read(&text, &host(), 100) {
             assert!(
                 items.len() <= 100

@@ -42,18 +42,20 @@ pub fn read(text: &str, zone: &Zone, most: usize) -> Result<Vec<DayItem>, IcsErr
 }
 
 /// Returns the events, each with the line at which the event begins. Fails if the events have more
-/// than [`MOST_RULES`] rules.
+/// than [`MOST_RULES`] rules, or if the file is truncated.
 fn events_of(text: &str, zone: &Zone) -> Result<Vec<(usize, Event)>, IcsError> {
     let lines = lines_of(text);
-    if !lines
-        .iter()
-        .any(|line| line.name == "BEGIN" && line.value.eq_ignore_ascii_case("VCALENDAR"))
-    {
+    let of_calendars = |name: &'static str| {
+        lines
+            .iter()
+            .filter(move |line| line.name == name && line.value.eq_ignore_ascii_case("VCALENDAR"))
+    };
+    let Some(last) = of_calendars("BEGIN").last() else {
         return Err(IcsError {
             line: 1,
             problem: "found no BEGIN:VCALENDAR, wanted an iCalendar file".to_owned(),
         });
-    }
+    };
     let mut zone = zone.clone();
     let mut events = Vec::new();
     let mut event: Option<(usize, Event)> = None;
@@ -87,6 +89,11 @@ fn events_of(text: &str, zone: &Zone) -> Result<Vec<(usize, Event)>, IcsError> {
         Some((number, _)) => Err(IcsError {
             line: number,
             problem: "found an event without END:VEVENT, wanted a complete file".to_owned(),
+        }),
+        // Without the check, a truncated file would lose its last events without an error.
+        None if of_calendars("END").count() < of_calendars("BEGIN").count() => Err(IcsError {
+            line: last.number,
+            problem: "found a calendar without END:VCALENDAR, wanted a complete file".to_owned(),
         }),
         None => Ok(events),
     }
