@@ -56,10 +56,15 @@ pub(crate) fn usage_line(error: &clap::Error, verb: Option<&str>) -> String {
     reworded(error, verb).unwrap_or_else(|| condensed(&error.to_string(), verb))
 }
 
+/// Returns the words of the command line after the name of the program. Bytes that are not UTF-8 are
+/// replaced.
+fn words() -> impl Iterator<Item = String> {
+    std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned())
+}
+
 /// Prints a usage error: as a line, or as a JSON object if the command line has `--json`.
 fn print(line: &str) {
-    let is_json =
-        std::env::args().skip(1).take_while(|word| word != "--").any(|word| word == "--json");
+    let is_json = words().take_while(|word| word != "--").any(|word| word == "--json");
     let text = if is_json {
         CliFailure::Invalid(line.to_owned()).json().to_string()
     } else {
@@ -114,8 +119,7 @@ fn unknown_verb(error: &clap::Error) -> Option<String> {
     };
     // An unknown verb below another verb, such as `queue rm`, is not meant.
     let command = CliArgs::command();
-    let is_first = std::env::args()
-        .skip(1)
+    let is_first = words()
         .take_while(|word| word != found)
         .all(|word| command.find_subcommand(word).is_none());
     let (_, meant) =
@@ -128,14 +132,14 @@ fn unknown_verb(error: &clap::Error) -> Option<String> {
 fn refused_expression(verb: &str) -> Option<String> {
     let takes_one = matches!(verb, "next" | "describe");
     let is_expression = |word: &String| word.starts_with('-') && word.contains(char::is_whitespace);
-    let word = std::env::args().skip(1).find(|word| takes_one && is_expression(word))?;
+    let word = words().find(|word| takes_one && is_expression(word))?;
     Schedule::of_cron(&word).err().map(|error| error.to_string())
 }
 
 /// Returns the verb on the command line, even if other arguments there are wrong.
 fn named_verb() -> Option<String> {
     let command = CliArgs::command();
-    std::env::args().skip(1).find(|word| command.find_subcommand(word).is_some())
+    words().find(|word| command.find_subcommand(word).is_some())
 }
 
 /// Returns a usage error in the form `SUBJECT: found X, wanted Y`. Returns `None` if clap's own
@@ -169,7 +173,7 @@ fn reworded(error: &clap::Error, verb: Option<&str>) -> Option<String> {
         }
         ErrorKind::UnknownArgument => {
             let found = text(ContextKind::InvalidArg)?;
-            let (flag, value) = negative_value(std::env::args(), found)?;
+            let (flag, value) = negative_value(words(), found)?;
             format!("{flag}: found {value}, wanted a value that is not negative")
         }
         ErrorKind::InvalidValue if !list(ContextKind::ValidValue).is_empty() => {

@@ -7,6 +7,8 @@
 pub(crate) mod api_client;
 mod remote_output;
 
+use std::ffi::OsString;
+
 use super::embedded::remote_call::files_of;
 use super::embedded::remote_verb::RemoteVerb;
 use super::embedded::verb_right::{VerbRight, right_of};
@@ -35,7 +37,9 @@ pub(crate) async fn run(
     if right_of(&args.verb) == VerbRight::Interactive {
         return Box::pin(show_screen(TopSource::of_api(client, console), console)).await;
     }
-    let words = words_to_send(std::env::args().skip(1))?;
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(utf8_word).collect::<Result<_, _>>()?;
+    let words = words_to_send(words.into_iter())?;
     let mut remote = RemoteVerb::on(console, words);
     for path in files_of(&args.verb) {
         let text = std::fs::read_to_string(&path).map_err(|error| {
@@ -52,6 +56,16 @@ pub(crate) async fn run(
     let reads_input = matches!(&args.verb, Verb::Add(args) if args.reads_lines());
     let answer = client.send(&remote, reads_input).await?;
     remote_output::print(answer, console).await
+}
+
+/// Returns a word of the command line as text. Fails if it is not UTF-8, because a request holds only
+/// text.
+fn utf8_word(word: OsString) -> Result<String, CliFailure> {
+    word.into_string().map_err(|word| {
+        CliFailure::Invalid(format!(
+            "argument {word:?}: found bytes that are not UTF-8, which --api cannot send; wanted UTF-8"
+        ))
+    })
 }
 
 /// Returns the words of the command line without the flags of the API, and with the content in place
@@ -98,6 +112,8 @@ fn words_to_send(mut words: impl Iterator<Item = String>) -> Result<Vec<String>,
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt as _;
+
     use super::*;
 
     #[test]
@@ -109,5 +125,12 @@ mod tests {
         assert_eq!(sent("show body --json"), "show body --json");
         assert_eq!(sent("pause body=1 stdin-text"), "pause body=1 stdin-text");
         assert_eq!(sent("add --body x --stdin-text=y"), "add --body=x --stdin-text=y");
+    }
+
+    #[test]
+    fn a_word_that_is_not_utf_8_is_refused_in_one_line() {
+        let failure = utf8_word(OsString::from_vec(b"a\xff".to_vec())).unwrap_err();
+        assert_eq!(failure.code(), 2);
+        assert!(failure.lines()[0].contains("\"a\\xFF\": found bytes"), "{failure:?}");
     }
 }

@@ -1,11 +1,13 @@
 //! What a person sees: help, colour, and nothing that steers the terminal.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::process::Stdio;
 
 use schedd_core::domain::run::run_state::RunState;
 
 use super::Bench;
-use crate::support::ctl::Schedctl;
+use crate::support::ctl::{Finished, Schedctl};
 
 const VERBS: [&str; 18] = [
     "add", "list", "cancel", "show", "history", "logs", "next", "describe", "graph", "run",
@@ -80,6 +82,21 @@ fn a_mistyped_flag_of_add_is_reported_with_the_help_to_read() {
     alone
         .run(&["list", "--state", "bad"])
         .refused(2, &["scheduled, running, retrying, paused", "see schedctl list --help"]);
+}
+
+#[test]
+fn an_argument_that_is_not_utf_8_is_a_usage_error_in_one_line() {
+    let alone = Schedctl::alone();
+    let bytes = OsStr::from_bytes(b"\xff");
+    for words in [&["list"][..], &["--redis"], &["add", "--"], &["queue"]] {
+        let finished = Finished::of(alone.command(words).arg(bytes).output().unwrap());
+        finished.refused(2, &["schedctl"]);
+        assert_eq!(finished.stderr.lines().count(), 1, "{finished:?}");
+    }
+    let mut command = alone.command(&["--json", "add", "--"]);
+    let finished = Finished::of(command.arg(bytes).output().unwrap());
+    let error: serde_json::Value = serde_json::from_str(&finished.stderr).unwrap();
+    assert_eq!((finished.code, &error["kind"]), (2, &"invalid".into()), "{finished:?}");
 }
 
 #[test]
