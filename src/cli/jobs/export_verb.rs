@@ -33,10 +33,15 @@ Examples:
 
 Jobs declared in jobs files are exported only with --all. A job that runs after others is exported
 with all jobs above it in its chain. A job with a clock schedule and no zone
-gets the zone that is stored with the job. A one-shot whose time is past is written as a comment. A
-unique key is also written as a comment, because a jobs file cannot have unique keys. The values of
-env, headers, bodies and webhook_secret, which show hides, are written unchanged: protect the file
-if they are secret.";
+gets the zone that is stored with the job. A one-shot whose time is past is written as a comment,
+and so is a job with null in its payload. A unique key is also written as a comment, because a jobs
+file cannot have unique keys. The values of env, headers, bodies and webhook_secret, which show
+hides, are written unchanged: protect the file if they are secret.";
+
+/// The reasons why a job is written as a comment.
+const PAST: &str = "all times of this job are past";
+const NULL: &str = "a jobs file cannot have null, which the payload of this job contains";
+const CHILD: &str = "this job runs after a job that is written as a comment";
 
 /// The number of jobs read in one call.
 const PAGE: usize = 500;
@@ -214,13 +219,13 @@ async fn with_parents(
     Ok(records)
 }
 
-/// Makes each job that runs after a job in a comment a comment too, because it has no further time
-/// either.
+/// Makes each job that runs after a job in a comment a comment too, because the file lacks its
+/// parent.
 fn comment_children(jobs: &mut [Exported]) {
     loop {
         let over: BTreeSet<JobName> = jobs
             .iter()
-            .filter(|job| job.form == TableForm::Comment)
+            .filter(|job| job.form != TableForm::Table)
             .map(|job| job.name.clone())
             .collect();
         let runs_after_one = |job: &&mut Exported| {
@@ -233,7 +238,7 @@ fn comment_children(jobs: &mut [Exported]) {
             return;
         }
         for job in children {
-            job.form = TableForm::Comment;
+            job.form = TableForm::Comment(CHILD);
         }
     }
 }
@@ -246,12 +251,14 @@ fn exported(record: JobRecord, now: UnixMillis) -> Result<Exported, CliFailure> 
     let is_once = matches!(spec.schedule, Schedule::At(_) | Schedule::Instants(_));
     let is_over = is_once && definition.timetable.next_after(now).is_none();
     let kept_zone = definition.timetable.zone().name().clone();
-    Ok(Exported {
-        name,
-        spec,
-        kept_zone,
-        form: if is_over { TableForm::Comment } else { TableForm::Table },
-    })
+    let form = if is_over {
+        TableForm::Comment(PAST)
+    } else if config::has_null(&spec) {
+        TableForm::Comment(NULL)
+    } else {
+        TableForm::Table
+    };
+    Ok(Exported { name, spec, kept_zone, form })
 }
 
 /// Returns the settings of the queues that the jobs use. The queue `default` is left out if its

@@ -25,7 +25,8 @@ mod syntax;
 pub use canonical::canonical_job::{CanonicalError, effective, from_canonical, to_canonical};
 pub use canonical::difference::{KeyChange, differences};
 pub use canonical::file_export::{
-    TableForm, file_keys, group_keys, group_table, job_table, queue_keys, queue_table, toml_string,
+    TableForm, file_keys, group_keys, group_table, has_null, job_table, queue_keys, queue_table,
+    toml_string,
 };
 pub use canonical::first_gate::first_gate_in;
 pub use canonical::json_job::{

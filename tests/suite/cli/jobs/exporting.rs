@@ -109,3 +109,19 @@ fn a_one_shot_whose_time_is_past_is_exported_as_a_comment() {
     assert!(text.starts_with("# all times of this job are past\n# [jobs.late]\n"), "{text}");
     assert!(text.lines().all(|line| line.starts_with("# ")), "{text}");
 }
+
+#[test]
+fn a_job_with_null_in_its_payload_is_exported_as_a_comment_and_so_are_its_children() {
+    let bench = Bench::start();
+    let payload = r#"{"a":null}"#;
+    bench.add(&["--name", "call", "--every", "1h", "--handler", "h", "--payload", payload]);
+    bench.add(&["--name", "then", "--after", "call", "--", "x"]);
+    bench.add(&["--name", "plain", "--every", "1h", "--", "x"]);
+    let text = bench.ctl.run(&["export"]).good().stdout;
+    assert!(text.contains("# a jobs file cannot have null"), "{text}");
+    assert!(text.contains("# this job runs after a job that is written as a comment"), "{text}");
+    fs::write(bench.ctl.home().join("all.toml"), &text).unwrap();
+    bench.ctl.run(&["check", "all.toml"]).good();
+    let tables: Vec<&str> = text.lines().filter(|line| line.starts_with('[')).collect();
+    assert_eq!(tables, ["[jobs.plain]"], "{text}");
+}

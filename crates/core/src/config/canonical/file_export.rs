@@ -52,8 +52,8 @@ const FIRST: [&str; 25] = [
 pub enum TableForm {
     /// The job is written as a table, which schedd reads.
     Table,
-    /// The job is written as a comment, because all times of the job are past.
-    Comment,
+    /// The job is written as a comment that begins with this reason.
+    Comment(&'static str),
 }
 
 /// Returns the keys and values of `[jobs.X]` for `spec`, without the keys that only an added job
@@ -74,6 +74,20 @@ pub fn file_keys(spec: &JobSpec, kept_zone: &ZoneName) -> Map<String, Value> {
     }
 }
 
+/// Returns true if the payload of `spec` contains null. TOML has no null, so no table can hold the
+/// payload.
+pub fn has_null(spec: &JobSpec) -> bool {
+    fn contains_null(value: &Value) -> bool {
+        match value {
+            Value::Null => true,
+            Value::Array(items) => items.iter().any(contains_null),
+            Value::Object(keys) => keys.values().any(contains_null),
+            _ => false,
+        }
+    }
+    serde_json::from_str(&to_canonical(spec)).is_ok_and(|value: Value| contains_null(&value))
+}
+
 /// Returns the text of the table `[jobs.NAME]` with the keys and values of `spec`. `kept_zone` is
 /// the zone that Redis stores with the job.
 pub fn job_table(name: &JobName, spec: &JobSpec, kept_zone: &ZoneName, form: TableForm) -> String {
@@ -92,9 +106,9 @@ pub fn job_table(name: &JobName, spec: &JobSpec, kept_zone: &ZoneName, form: Tab
     }
     match form {
         TableForm::Table => text,
-        TableForm::Comment => {
+        TableForm::Comment(reason) => {
             let lines = text.lines().map(|line| format!("# {line}\n")).collect::<Vec<_>>().concat();
-            format!("# all times of this job are past\n{lines}")
+            format!("# {reason}\n{lines}")
         }
     }
 }
@@ -188,7 +202,7 @@ fn written(value: &Value) -> String {
                 keys.iter().map(|(key, value)| format!("{} = {}", bare(key), written(value)));
             format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
         }
-        // Other values are written as in JSON. A definition contains no null, which TOML does not
+        // Other values are written as in JSON. Only a comment contains null, which TOML does not
         // have.
         other => other.to_string(),
     }

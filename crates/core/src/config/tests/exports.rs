@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::canonical_jobs::specs;
 use super::{compile, good, host, job};
 use crate::config::canonical::canonical_job::to_canonical;
-use crate::config::{TableForm, group_table, job_from_json, job_table, queue_table};
+use crate::config::{TableForm, group_table, has_null, job_from_json, job_table, queue_table};
 use crate::domain::job::job_spec::JobSpec;
 use crate::domain::queue::backlog::BacklogRules;
 use crate::domain::queue::group_rules::{GroupSettings, TurnRules};
@@ -96,9 +96,9 @@ fn a_job_without_a_zone_is_exported_with_the_one_kept_with_it_where_that_matters
 fn a_job_that_is_over_is_a_comment_and_texts_of_any_kind_stay_whole() {
     let line = r#"{"command": ["a b", "é\n\t\u0001\u007f\\\""], "at": "2001-01-01T00:00:00Z", "env": {"A": "x = [1] # 2"}}"#;
     let spec = job_from_json(line, &host()).unwrap().spec;
-    let over = job_table(&"a".parse().unwrap(), &spec, host().name(), TableForm::Comment);
+    let over = job_table(&"a".parse().unwrap(), &spec, host().name(), TableForm::Comment("past"));
     assert!(
-        over.starts_with("# all times of this job are past\n# [jobs.a]\n# at = ")
+        over.starts_with("# past\n# [jobs.a]\n# at = ")
             && over.lines().all(|line| line.starts_with("# ")),
         "{over}"
     );
@@ -106,6 +106,16 @@ fn a_job_that_is_over_is_a_comment_and_texts_of_any_kind_stay_whole() {
     let table = job_table(&"a".parse().unwrap(), &spec, host().name(), TableForm::Table);
     assert!(!table.contains(['\u{1}', '\u{7f}']), "{table:?}");
     assert_eq!(job(&good(&table), "a"), *spec);
+}
+
+#[test]
+fn a_null_at_any_depth_of_a_payload_is_found() {
+    let found = |payload: &str| {
+        let line = format!(r#"{{"handler": "h", "payload": {payload}}}"#);
+        has_null(&job_from_json(&line, &host()).unwrap().spec)
+    };
+    assert!(found(r#"{"a": null}"#) && found(r#"[1, {"b": [null]}]"#));
+    assert!(!found("null") && !found(r#"{"a": "null"}"#) && !found("[1]"));
 }
 
 #[test]
