@@ -11,7 +11,8 @@ use std::path::Path;
 use super::connect::connect;
 use super::failure::CliFailure;
 use super::global::Global;
-use super::jobs::target::{definition_of, extra_run, find_job};
+use super::jobs::pause_resume::not_defined;
+use super::jobs::target::{definition_of, extra_run};
 use super::render::{Console, day_rules, one_line, rfc3339, shown};
 use crate::cli::local_zone::local_zone;
 use schedd::engine::Definition;
@@ -25,6 +26,7 @@ use schedd_schedule::time::human_time::{Instant, parse_instant};
 use schedd_schedule::time::unix_millis::UnixMillis;
 use schedd_schedule::time::zone::{Zone, ZoneName};
 use schedd_schedule::timetable::Timetable;
+use schedd_store::{JobRecord, Store};
 
 pub(crate) use chain_times::root_of;
 use chain_times::{OF_ROOT, roots_in};
@@ -252,19 +254,25 @@ async fn of_job(
     console: &mut Console,
 ) -> Result<Found, CliFailure> {
     let store = connect(global, console).await?.place_of_job(name).await?;
-    let record = find_job(&store, name).await?;
+    let record = live_job(&store, name).await?;
+    let mut paused = record.paused_at.map(|_| name.clone());
     let now = store.now().await?;
     let extra = extra_run(&store, &record).await?;
     let mut definition = definition_of(record)?;
     let parents = definition.spec.schedule.parents().cloned();
     if parents.is_some() {
         let root = root_of(&store, name).await?;
-        definition = definition_of(find_job(&store, &root).await?)?;
+        let record = live_job(&store, &root).await?;
+        paused = paused.or_else(|| record.paused_at.map(|_| root));
+        definition = definition_of(record)?;
     }
     let mut rules = day_rules(&definition.spec.schedule);
     rules.extend(parents.iter().map(|parents| {
         let root = &definition.record.name;
         format!("{name} runs {}; these are the times of {root}", parents.text())
+    }));
+    rules.extend(paused.map(|job| {
+        format!("job {job} is paused: its schedule starts no run until schedctl resume {job}")
     }));
     let extra = extra.map(|run| Planned {
         job: Some(name.clone()),
@@ -287,6 +295,14 @@ async fn of_job(
         (planned, extra) => std::iter::once(planned?).chain(extra).collect(),
     };
     Ok(Found { planned, now, rules })
+}
+
+/// Reads the record of a job. Fails if the job is over.
+async fn live_job(store: &Store, name: &JobName) -> Result<JobRecord, CliFailure> {
+    match store.read_job(name).await?.filter(JobRecord::is_live) {
+        Some(job) => Ok(job),
+        None => Err(not_defined(store, name).await),
+    }
 }
 
 /// Returns the times of a job by its schedule. Fails if the schedule gives no time.

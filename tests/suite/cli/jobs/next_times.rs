@@ -323,6 +323,23 @@ fn a_run_planned_beside_the_schedule_is_a_next_time_also_without_a_schedule() {
 }
 
 #[test]
+fn a_removed_job_has_no_next_time_and_a_paused_one_has_a_note() {
+    let bench = Bench::start();
+    bench.add(&["--name", "a", "--every", "1h", "--", "x"]);
+    bench.add(&["--name", "b", "--after", "a", "--", "x"]);
+    assert!(!bench.ctl.run(&["next", "a"]).good().stderr.contains("paused"));
+    bench.ctl.run(&["pause", "a"]).good();
+    for job in ["a", "b"] {
+        let paused = bench.ctl.run(&["next", job]).good().stderr;
+        assert!(paused.contains("job a is paused: its schedule starts no run"), "{paused}");
+    }
+    bench.ctl.run(&["cancel", "b", "a"]).good();
+    for words in [&["next", "a"][..], &["next", "a", "--json"]] {
+        bench.ctl.run(words).refused(4, &["job a is over (cancelled)"]);
+    }
+}
+
+#[test]
 fn a_job_runs_by_its_own_rule_for_clock_changes_and_its_own_h() {
     let bench = Bench::start();
     let berlin = ["--cron", "30 2 * * *", "--tz", "Europe/Berlin"];
