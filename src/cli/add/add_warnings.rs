@@ -109,11 +109,13 @@ fn is_missing(path: &Path) -> bool {
 }
 
 /// Returns a warning if the job was created with a schedule that has no future time. Manual jobs,
-/// `@reboot` jobs and jobs with `in` get no warning.
+/// `@reboot` jobs, jobs on each node and jobs with `in` get no warning.
 pub(super) fn timeless(job: &NamedJob, (name, result, next_due): &AddResult) -> Option<String> {
     let schedule = &job.spec.schedule;
-    let has_none_by_nature =
-        matches!(schedule, Schedule::Manual | Schedule::After(_)) || schedule.is_at_boot();
+    // The instances of a job on each node have its planned runs.
+    let has_none_by_nature = matches!(schedule, Schedule::Manual | Schedule::After(_))
+        || schedule.is_at_boot()
+        || job.spec.is_on_each_node();
     let is_timeless =
         *result == "created" && next_due.is_none() && job.start_in.is_none() && !has_none_by_nature;
     is_timeless

@@ -80,7 +80,10 @@ fn a_job_that_will_never_run_by_itself_is_added_with_a_warning() {
             "{added:?}"
         );
     }
-    for silent in [&[][..], &["--cron", "@reboot"], &["--in", "1h"], &["--delay", "1h"]] {
+    let on_each_node = &["--on", "each-node", "--requires", "zz", "--every", "1h"];
+    for silent in
+        [&[][..], &["--cron", "@reboot"], &["--in", "1h"], &["--delay", "1h"], on_each_node]
+    {
         let added = bench.ctl.run(&[&["add"], silent, &["--", "x"]].concat()).good();
         assert!(!added.stderr.contains("no future time"), "{added:?}");
     }
