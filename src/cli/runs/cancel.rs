@@ -108,10 +108,15 @@ async fn stop_run(store: &Store, run: &RunId) -> Result<Done, CliFailure> {
         CancelReply::Cancelled => {
             Ok(Done { result: "cancelled", sentence: format!("run {run} cancelled") })
         }
-        CancelReply::Requested => Ok(Done {
-            result: "requested",
-            sentence: format!("run {run} is running; its node was asked to stop the run"),
-        }),
+        CancelReply::Requested => {
+            let holder = store.read_run(run).await?.and_then(|record| record.node);
+            let is_worker = holder.is_some_and(|holder| holder.starts_with("worker:"));
+            let who = if is_worker { "worker" } else { "node" };
+            Ok(Done {
+                result: "requested",
+                sentence: format!("run {run} is running; its {who} was asked to stop the run"),
+            })
+        }
         CancelReply::Over { state, at } => Err(already(&format!("run {run}"), &state, at)),
         CancelReply::Unknown | CancelReply::Stale | CancelReply::Occupied => {
             Err(no_such_run(store, run).await)
@@ -132,12 +137,9 @@ async fn cancel_job(
         _ => {}
     }
     let graph = store.read_chains().await?;
-    let children: Vec<&str> = graph.children_of(name).into_iter().map(JobName::as_str).collect();
+    let children: Vec<JobName> = graph.children_of(name).into_iter().cloned().collect();
     if before.is_some() && !children.is_empty() {
-        return Err(CliFailure::Conflict(format!(
-            "job {name} has children, which would wait for it for ever: cancel {} first",
-            children.join(", ")
-        )));
+        return Err(has_children(store, name, &children).await?);
     }
     match job_operations::cancel_job(store, name, running, REASON).await? {
         RemoveReply::Removed(count) => {
@@ -164,6 +166,28 @@ async fn cancel_job(
         }
         RemoveReply::Unknown | RemoveReply::Stale => Err(no_such_job(store, name).await),
     }
+}
+
+/// Returns the failure for a job with children. The message says how to remove each of them.
+async fn has_children(
+    store: &Store,
+    name: &JobName,
+    children: &[JobName],
+) -> Result<CliFailure, CliFailure> {
+    let (mut added, mut steps) = (Vec::new(), Vec::new());
+    for (child, record) in children.iter().zip(store.read_jobs(children).await?) {
+        match record.ok().flatten().filter(|job| job.kind == SourceKind::File) {
+            Some(job) => steps.push(format!("remove [jobs.{child}] from {}", declared_in(&job))),
+            None => added.push(child.as_str()),
+        }
+    }
+    if !added.is_empty() {
+        steps.insert(0, format!("cancel {}", added.join(", ")));
+    }
+    Ok(CliFailure::Conflict(format!(
+        "job {name} has children, which would wait for it for ever: {} first",
+        steps.join(", and ")
+    )))
 }
 
 /// Returns the failure for the instance of a job on one node, which cannot be removed alone.

@@ -135,6 +135,8 @@ fn a_worker_hears_of_a_stop_and_gives_a_run_back() {
     assert_eq!((&again["run_id"], &again["attempt"]), (&run["run_id"], &json!(1)));
     let id = again["run_id"].as_str().unwrap();
     scene.post("operator", &format!("/v1/runs/{id}/cancel"), "").of(200);
+    let said = scene.ctl("operator").run(&["cancel", id]).good().stdout;
+    assert!(said.contains("its worker was asked to stop the run"), "{said}");
     assert_eq!(report(&scene, "heartbeat", &again, json!({}))["result"], "cancel");
     assert_eq!(report(&scene, "fail", &again, json!({"error": "stopped"}))["result"], "ok");
     assert_eq!(shown(&scene, &again)["state"], "cancelled");

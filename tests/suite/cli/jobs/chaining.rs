@@ -92,6 +92,9 @@ fn an_add_with_broken_parents_is_refused_and_changes_nothing() {
     bench.ctl.run(&["show", "z"]).refused(3, &["z"]);
     bench.ctl.run(&["cancel", "y"]).good();
     bench.ctl.run(&["cancel", "load"]).refused(4, &["has children", "cancel report first"]);
+    bench.node.apply_file_job("filed", r#"{"after": "load", "shell": "true"}"#);
+    let steps = "cancel report, and remove [jobs.filed] from the jobs file of node web-1 first";
+    bench.ctl.run(&["cancel", "load"]).refused(4, &["has children", steps]);
 }
 
 #[test]
