@@ -134,7 +134,9 @@ impl LineAdder {
             Ok(Applied::Updated(None)) => Ok(pending(store, name, "updated").await?),
             Ok(Applied::Unchanged) => Ok(pending(store, name, "unchanged").await?),
             Ok(Applied::Moved(first, next)) => Ok((first, "updated", next)),
-            Ok(Applied::Exists) if self.if_absent => Ok(pending(store, name, "exists").await?),
+            Ok(Applied::Exists | Applied::OtherKind(_)) if self.if_absent => {
+                Ok(pending(store, name, "exists").await?)
+            }
             Ok(Applied::Taken(first)) if self.if_absent || is_dropped(job) => {
                 Ok(pending(store, first, "exists").await?)
             }

@@ -216,7 +216,9 @@ async fn apply(
             }
             Applied::Taken(first) => Err(key_taken(store, &first, job).await),
             Applied::Exists | Applied::OtherKind(_) if is_drawn => continue,
-            Applied::Exists if args.if_absent => pending(store, name, "exists").await,
+            Applied::Exists | Applied::OtherKind(_) if args.if_absent => {
+                pending(store, name, "exists").await
+            }
             Applied::Exists | Applied::OtherKind(_) => {
                 Err(name_conflict::name_taken(store, &name, job).await)
             }

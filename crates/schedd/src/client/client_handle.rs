@@ -432,7 +432,9 @@ async fn answered(
         Applied::Taken(first) if keeps || is_dropped => {
             Added::Exists(pending(store, &first).await?)
         }
-        Applied::Exists if keeps => Added::Exists(pending(store, &name).await?),
+        Applied::Exists | Applied::OtherKind(_) if keeps => {
+            Added::Exists(pending(store, &name).await?)
+        }
         Applied::Taken(first) => {
             let key = job.spec.unique.as_ref().map(|unique| unique.key.as_str());
             let key = key.unwrap_or_default();

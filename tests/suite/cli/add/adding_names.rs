@@ -36,10 +36,16 @@ fn a_taken_name_is_a_conflict_that_says_the_difference() {
 fn a_name_of_a_file_is_not_taken_from_it() {
     let bench = Bench::start();
     bench.node.apply_file_job("backup", r#"{"shell": "x", "every": "1h"}"#);
-    for flags in [&[][..], &["--replace"], &["--if-absent"]] {
-        let finished = bench.ctl.run(&[&["add", "--name", "backup"], flags, &["--", "x"]].concat());
-        finished.refused(4, &["backup", "web-1", "edit [jobs.backup]"]);
+    let add = |flags: &[&str]| {
+        bench.ctl.run(&[&["add", "--name", "backup"], flags, &["--", "y"]].concat())
+    };
+    for flags in [&[][..], &["--replace"]] {
+        add(flags).refused(4, &["backup", "web-1", "edit [jobs.backup]"]);
     }
+    assert_eq!(add(&["--if-absent", "--json"]).good().json()["result"], "exists");
+    let line = br#"{"name": "backup", "shell": "y"}"#;
+    bench.ctl.run_with_input(&["add", "--stdin", "--if-absent"], line).good();
+    assert_eq!(bench.ctl.run(&["show", "backup", "--json"]).json()["definition"]["shell"], "x");
 }
 
 #[test]
