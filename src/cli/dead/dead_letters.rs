@@ -2,10 +2,11 @@
 
 use crate::cli::failure::CliFailure;
 use crate::cli::jobs::run_name::RunName;
-use crate::cli::jobs::target::no_such_run;
+use crate::cli::jobs::target::{known_run, no_such_run};
 use crate::cli::local_zone::local_zone;
 use crate::cli::render::shown;
 use crate::cli::shell::completion;
+use schedd_core::domain::run::run_state::RunState;
 use schedd_schedule::names::RunId;
 use schedd_schedule::time::unix_millis::UnixMillis;
 use schedd_store::Store;
@@ -57,6 +58,17 @@ pub(super) async fn demand_dead(
     match store.read_run(run).await? {
         Some(record) if record.state.is_dead() => Ok(()),
         Some(record) => Err(not_dead(run, record.state.as_str(), record.finished_at, advice)),
-        None => Err(no_such_run(store, run).await),
+        None => Err(without_record(store, run).await),
+    }
+}
+
+/// Returns the failure for a run without a stored record: the run is planned, or does not exist.
+pub(super) async fn without_record(store: &Store, run: &RunId) -> CliFailure {
+    match known_run(store, run).await {
+        Err(failure) => failure,
+        Ok(Some(record)) if record.state == RunState::Scheduled => {
+            not_dead(run, record.state.as_str(), None, "the run is planned and has not begun")
+        }
+        Ok(_) => no_such_run(store, run).await,
     }
 }

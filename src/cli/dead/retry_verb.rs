@@ -5,11 +5,10 @@
 
 use serde_json::json;
 
-use super::dead_letters::{Chosen, demand_dead, not_dead};
+use super::dead_letters::{Chosen, demand_dead, not_dead, without_record};
 use crate::cli::connect::{answering_places, connect};
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
-use crate::cli::jobs::target::no_such_run;
 use crate::cli::merged_places::MergedPlaces;
 use crate::cli::render::{Console, Outcomes};
 use crate::cli::runs::rerun::is_over_one_shot;
@@ -139,6 +138,6 @@ async fn retry_run(store: &Store, run: &RunId) -> Result<RetryOutcome, CliFailur
             "run {run} cannot be retried: it belongs to an earlier job {job} with another definition; \
              schedctl rerun {run} runs it again with the current definition"
         ))),
-        RetryReply::Unknown | RetryReply::Stale => Err(no_such_run(store, run).await),
+        RetryReply::Unknown | RetryReply::Stale => Err(without_record(store, run).await),
     }
 }

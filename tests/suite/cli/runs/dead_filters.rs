@@ -116,6 +116,12 @@ fn every_run_named_is_tried_and_what_cannot_be_is_said_with_what_to_do() {
     assert_eq!(several.stdout, format!("run {f} is ready again\nrun {t} is ready again\n"));
     bench.ctl.run(&["retry", "l@9"]).refused(3, &["no run l@9"]);
     bench.add(&["--name", "live", "--every", "1h", "--", "x"]);
+    let planned = ["found scheduled", "the run is planned and has not begun"];
+    for verb in
+        [&["retry", "live@next"][..], &["retry", "live@next", "--dry-run"], &["purge", "live@next"]]
+    {
+        bench.ctl.run(verb).refused(4, &planned);
+    }
     bench.ctl.run(&["run", "live"]).good();
     let claim = bench.node.claim("live");
     bench.node.finish(&claim, RunState::Succeeded, &[]);
