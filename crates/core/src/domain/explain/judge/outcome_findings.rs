@@ -75,8 +75,11 @@ pub(super) fn decided(facts: &Facts, outcome: &[Finding]) -> Vec<&'static str> {
 /// Returns the finding that a backfill of the occurrence was cancelled. Returns `None` if the
 /// occurrence succeeded or no backfill of it was cancelled.
 fn dropped_backfill(facts: &Facts) -> Option<Finding> {
-    let is_of_schedule =
-        |at| facts.definition().is_some_and(|(_, timetable)| timetable.count_in(at, at) == 1);
+    // The backfill may be of a schedule that the job no longer has.
+    let is_of_schedule = |at| {
+        let past = facts.past.iter().filter_map(|one| one.definition.as_ref());
+        past.chain(facts.definition()).any(|(_, timetable)| timetable.count_in(at, at) == 1)
+    };
     let at = match &facts.subject {
         Subject::Run(run)
             if run.run.kind() == RunKind::Regular && run.state != RunState::Succeeded =>

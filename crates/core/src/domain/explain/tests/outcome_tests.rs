@@ -4,7 +4,9 @@ use super::explain_scene::{
     about, ana, asked_in_vain, attempt, done_by_ana, ended, entry, facts, fresh, in_range, node,
     running, s, skipped, started, the_job, unrecorded,
 };
-use crate::domain::explain::{AttemptFacts, Facts, NodeFacts, Place, RunFacts, Subject};
+use crate::domain::explain::{
+    AttemptFacts, Facts, NodeFacts, PastSchedule, Place, RunFacts, Subject,
+};
 use crate::domain::job::audit_entry::AuditEntry;
 use crate::domain::job::job_spec::{JobSpec, Overlap};
 use crate::domain::run::run_state::RunState;
@@ -243,11 +245,19 @@ fn a_backfill_of_an_occurrence_is_named() {
         "schedctl backfill made run j@1795262400000~backfill for this occurrence. The state of that run is: succeeded.",
     );
     let dropped =
-        AuditEntry { dues: Some((s(-60), s(60))), ..entry(AuditEntry::BACKFILL_DROPPED, 90) };
-    Facts { audit_log: vec![dropped], ..missed() }.says(
-        "made_up_dropped",
-        "The backfill of this occurrence was cancelled by ana@h1 on 12:01:30.",
-    );
+        || AuditEntry { dues: Some((s(-60), s(60))), ..entry(AuditEntry::BACKFILL_DROPPED, 90) };
+    let text = "The backfill of this occurrence was cancelled by ana@h1 on 12:01:30.";
+    Facts { audit_log: vec![dropped()], ..missed() }.says("made_up_dropped", text);
+    // The job had another schedule when the backfill was requested.
+    let before_an_edit = |past| {
+        let facts =
+            Facts { audit_log: vec![dropped()], past, ..facts(Subject::Unrecorded { at: s(0) }) };
+        facts.with_spec(|spec| spec.schedule = Schedule::At(s(600)))
+    };
+    let definition = facts(Subject::Never).job.unwrap().definition.ok();
+    let past = PastSchedule { from: s(-3600), until: s(300), definition };
+    before_an_edit(vec![past]).says("made_up_dropped", text);
+    assert!(!before_an_edit(Vec::new()).codes().contains(&"made_up_dropped"));
 }
 
 #[test]
