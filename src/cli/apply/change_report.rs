@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::cli::failure::CliFailure;
 use crate::cli::render::{Colour, Console, key_change, one_line};
 use schedd::engine::planning::file_change::{
     AppliedChange, ApplyState, Comparison, JobStanding, LastChange, PlannedChange, Prune,
@@ -20,23 +21,24 @@ pub(super) fn comparison(
     console: &mut Console,
 ) {
     for SectionStanding { section, standing } in &comparison.sections {
-        let name = match section {
-            Section::Queue(queue) => format!("queue {queue}"),
-            Section::Group(group) => format!("group {group}"),
+        let (kind, name) = match section {
+            Section::Queue(queue) => ("queue", format!("queue {queue}")),
+            Section::Group(group) => ("group", format!("group {group}")),
         };
-        report(&name, standing, &[], prune, console);
+        report((kind, &name), standing, &[], prune, console);
     }
     for JobStanding { name, standing, others, .. } in &comparison.jobs {
         // A job that is over is reported only if the file still has the job. `apply` removes any
         // other job that is over from the file's list of jobs without a message.
         if *standing != ApplyState::Over || said.jobs.contains_key(name) {
-            report(name.as_str(), standing, others, prune, console);
+            report(("job", name.as_str()), standing, others, prune, console);
         }
     }
 }
 
+/// Prints the line of a job, queue or group that differs, given by its kind and its name.
 fn report(
-    name: &str,
+    (kind, name): (&str, &str),
     standing: &ApplyState,
     others: &[SourceName],
     prune: Prune,
@@ -84,7 +86,7 @@ fn report(
         ApplyState::Gone if prune == Prune::No => (
             '-',
             Colour::Dim,
-            vec!["no longer in the file, but kept; --prune removes the job".to_owned()],
+            vec![format!("no longer in the file, but kept; --prune removes the {kind}")],
         ),
         ApplyState::Gone => ('-', Colour::Red, vec!["no longer in the file".to_owned()]),
     };
@@ -99,11 +101,13 @@ fn report(
 pub(super) fn changes(done: &[AppliedChange], console: &mut Console) {
     for AppliedChange { name, change } in done {
         match change {
-            PlannedChange::Failed(why) => console.error(&format!("job {name}: {why}")),
+            PlannedChange::Failed(why) => {
+                console.failure(&CliFailure::Failed(format!("job {name}: {why}")));
+            }
             PlannedChange::NameTaken => {
-                console.error(&format!(
+                console.failure(&CliFailure::Conflict(format!(
                     "job {name} is not applied: the name belongs to a job added with schedctl add"
-                ));
+                )));
             }
             PlannedChange::Past(at) => {
                 console.note(&format!("job {name} gets no run, because its time {at} is past"));

@@ -128,6 +128,7 @@ fn what_is_no_longer_in_the_file_stays_and_is_named_until_it_is_pruned() {
     );
     assert!(
         kept.stdout.contains("- queue mail")
+            && kept.stdout.contains("--prune removes the queue")
             && kept.stdout.contains("1 no longer in the file but kept"),
         "{kept:?}"
     );
@@ -171,6 +172,9 @@ fn a_job_of_the_command_line_is_left_alone_and_reported_with_a_conflict() {
             .contains("job a is not applied: the name belongs to a job added with schedctl add"),
         "{applied:?}"
     );
+    let error = bench.ctl.run(&["apply", "f.toml", "--json"]).stderr;
+    let error: serde_json::Value = serde_json::from_str(&error).unwrap();
+    assert_eq!((&error["exit_code"], &error["kind"]), (&json!(4), &json!("conflict")));
     assert_eq!(names(&bench), ["a", "b"]);
     let shown = bench.ctl.run(&["show", "a", "--json"]).good().json();
     assert_eq!(
