@@ -210,12 +210,13 @@ fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Finding>) {
         },
     });
     found.extend(chain_findings::lost_parents(facts));
+    let is_removed = job.ended.as_ref().is_some_and(|(how, _)| how != "finished");
     match (facts.name.instance(), &job.source) {
         (Some((defined, node)), _) => {
             let text = format!("This is job {defined} on node {node} (on = \"each-node\").");
             found.push(finding("of_job", text));
         }
-        (None, Source::File(nodes)) if !nodes.is_empty() => {
+        (None, Source::File(nodes)) if !nodes.is_empty() && !is_removed => {
             found.push(finding(
                 "of_file",
                 format!("The job is defined in [jobs.{}] of {}.", facts.name, files(nodes)),

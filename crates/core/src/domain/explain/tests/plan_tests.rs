@@ -112,6 +112,7 @@ fn the_source_and_the_end_of_a_job_are_named() {
         "removed",
         "The job is no longer defined. The job was removed by ana@h1 on 12:00:09.",
     );
+    assert!(!ended("cancelled").codes().contains(&"of_file"));
     Facts { job: None, ..plain() }
         .says("forgotten", "The job is no longer defined, and its definition is no longer kept.");
     let text = "The job was added by schedctl (every 1h). Redis lost the job in the data loss noticed on 12:01:00. No jobs file restores the job.";
