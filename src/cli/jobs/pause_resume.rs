@@ -117,20 +117,24 @@ async fn resume(store: &Store, name: &JobName) -> Result<Done, CliFailure> {
     }
 }
 
-/// Returns the due time of the next run, also in JSON: `planned`, the time of the schedule, or that
+/// Returns the start of the next run, and its due time as JSON: that of the run due at `planned`, or
 /// of an earlier run that `next=` or `next --set` planned. A pause does not stop such a run.
 async fn next_due(
     store: &Store,
     name: &JobName,
     planned: Option<UnixMillis>,
 ) -> Result<Option<(UnixMillis, String)>, CliFailure> {
-    let extra = match store.read_job(name).await? {
-        Some(record) => extra_run(store, &record).await?,
+    let record = store.read_job(name).await?;
+    let extra = match &record {
+        Some(record) => extra_run(store, record).await?,
         None => None,
     };
     let zone = zone_of_job(store, name).await;
-    let next = planned.into_iter().chain(extra.map(|run| run.due())).min();
-    Ok(next.map(|at| (at, rfc3339(at, &zone))))
+    let not_before = record.and_then(|record| record.next_set).map(|(at, _)| at);
+    let start = |due: UnixMillis| not_before.map_or(due, |at| due.max(at));
+    let next = planned.map(|due| (start(due), due)).into_iter();
+    let next = next.chain(extra.map(|run| (run.due(), run.due()))).min();
+    Ok(next.map(|(at, due)| (at, rfc3339(due, &zone))))
 }
 
 /// Returns the failure for a job that does not exist, or is over.

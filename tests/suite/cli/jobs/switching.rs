@@ -24,6 +24,16 @@ fn a_paused_job_has_no_next_time_until_it_is_resumed() {
 }
 
 #[test]
+fn resume_reports_the_time_that_was_set_for_the_next_run() {
+    let bench = Bench::start();
+    bench.add(&["--name", "a", "--every", "1h", "--", "x"]);
+    let set = bench.ctl.run(&["next", "a", "--set", "20h"]).good().stdout;
+    let (_, at) = set.split_once(" starts at ").unwrap();
+    bench.ctl.run(&["pause", "a"]).good();
+    assert_eq!(bench.ctl.run(&["resume", "a"]).good().stdout, format!("job a resumed, next {at}"));
+}
+
+#[test]
 fn every_job_named_is_tried_and_the_worst_code_given() {
     let bench = Bench::start();
     bench.add(&["--name", "first", "--every", "1h", "--", "x"]);
