@@ -5,7 +5,7 @@
 use super::run_name::TargetName;
 use super::show_job::show_job;
 use super::show_run::show_run;
-use super::target::{Target, only_run_asked, only_run_of};
+use super::target::Target;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
@@ -44,15 +44,9 @@ pub(crate) async fn show(
     args: &ShowArgs,
     console: &mut Console,
 ) -> Result<u8, CliFailure> {
-    let name = match only_run_asked(&args.target) {
-        Some(job) => Err(job),
-        None => Ok(TargetName::parse(&args.target)?),
-    };
+    let name = TargetName::parse(&args.target)?;
     let store = connect(global, console).await?;
-    let (store, target) = match name {
-        Ok(name) => name.find(&store).await?,
-        Err(job) => only_run_of(&store, &job).await?,
-    };
+    let (store, target) = name.find(&store).await?;
     Box::pin(show_target(&store, &target, console)).await
 }
 

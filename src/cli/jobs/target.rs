@@ -51,30 +51,6 @@ impl Target {
     }
 }
 
-/// Returns the only run of a job, and the place that has it. Fails if the job has several runs.
-pub(crate) async fn only_run_of(
-    home: &Store,
-    job: &JobName,
-) -> Result<(Store, Target), CliFailure> {
-    let place = home.place_of_job(job).await?;
-    match runs_of(&place, job, RUNS_COMPARED).await?.as_slice() {
-        [] => {
-            find_job(&place, job).await?;
-            Err(CliFailure::NotFound(format!("job {job} has no stored and no planned run")))
-        }
-        [only] => Ok((place, Target::Run(only.clone()))),
-        several => Err(CliFailure::Invalid(format!(
-            "{job}@ matches {}; wanted a complete id",
-            listed(several)
-        ))),
-    }
-}
-
-/// Returns the job `JOB` of a text `JOB@`, or `None` for any other text.
-pub(crate) fn only_run_asked(text: &str) -> Option<JobName> {
-    text.strip_suffix('@')?.parse().ok()
-}
-
 /// Parses the name of a job.
 pub(crate) fn job_name(text: &str) -> Result<JobName, CliFailure> {
     text.parse()
