@@ -13,6 +13,7 @@ use super::time_words::{rfc3339, shown};
 use crate::cli::failure::CliFailure;
 use crate::cli::jobs::instance_names::has_instances;
 use crate::cli::merged_places::{MergedPlaces, Placed};
+use crate::cli::state::node_presence::is_present;
 use schedd::engine::Definition;
 use schedd_core::domain::name::tag_filter::TagFilter;
 use schedd_core::domain::queue::lane::Lane;
@@ -87,11 +88,20 @@ pub(crate) async fn view_jobs(
     running: &BTreeSet<JobName>,
 ) -> Result<Vec<JobView>, CliFailure> {
     let mut views = view_records(store, jobs, running).await?;
+    if !views.iter().any(|view| has_instances(&view.record)) {
+        return Ok(views);
+    }
+    let (now, nodes) = store.list_nodes().await?;
+    let present: BTreeSet<NodeName> = nodes
+        .iter()
+        .filter(|node| is_present(node, now))
+        .filter_map(|node| node.name.parse().ok())
+        .collect();
     for view in views.iter_mut().filter(|view| has_instances(&view.record)) {
         let (nodes, records): (Vec<NodeName>, Vec<JobRecord>) =
             store.list_instances(&view.record.name).await?.into_iter().unzip();
         let instances = view_records(store, records, running).await?;
-        view.take_over(nodes.into_iter().zip(instances).collect());
+        view.take_over(nodes.into_iter().zip(instances).collect(), &present);
     }
     Ok(views)
 }
@@ -158,12 +168,16 @@ fn lane_of(record: &JobRecord, definition: Option<&Definition>) -> Lane {
 
 impl JobView {
     /// Gives a job on each node the runs of its instances: the earliest planned run and retry, and
-    /// the last run, or a failed last run of an instance.
-    fn take_over(&mut self, instances: Vec<(NodeName, Self)>) {
+    /// the last run, or a failed last run of an instance. The planned run of an instance counts only
+    /// if its node is among the nodes `present`, or if none of its nodes is.
+    fn take_over(&mut self, instances: Vec<(NodeName, Self)>, present: &BTreeSet<NodeName>) {
         let views = || instances.iter().map(|(_, view)| view);
-        self.record.pending = views()
-            .filter_map(|view| view.record.pending.clone())
-            .min_by_key(|run| (run.due(), run.job().clone()));
+        let planned = instances.iter().filter_map(|(node, view)| {
+            Some((!present.contains(node), view.record.pending.clone()?))
+        });
+        self.record.pending = planned
+            .min_by_key(|(is_absent, run)| (*is_absent, run.due(), run.job().clone()))
+            .map(|(_, run)| run);
         self.open = views().map(|view| view.open).sum();
         self.is_running = views().any(|view| view.is_running);
         self.retry = views().filter_map(|view| view.retry.clone()).min_by_key(|retry| retry.at);

@@ -179,6 +179,22 @@ fn an_instance_is_shown_as_a_job_on_a_node() {
 }
 
 #[test]
+fn list_takes_the_next_time_from_the_nodes_that_run() {
+    let (redis, script) = (TestRedis::start(), Script::new());
+    let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
+    let toml = "[jobs.c]\nevery = \"1s\"\non = \"each-node\"\nshell = \"true\"\n";
+    let mut started = nodes(&redis, &script, toml);
+    wait_for_instances(&eye, "c", &NODES);
+    started[0].stop();
+    let left = eye.job("c/one").unwrap().pending.unwrap().due();
+    until("the next time is that of a node that runs", LONG, || {
+        let listed = ctl.run(&["list", "--json"]).good().json();
+        let next: jiff::Timestamp = listed[0]["next_due"].as_str()?.parse().ok()?;
+        (next.as_millisecond() > left.as_i64()).then_some(())
+    });
+}
+
+#[test]
 fn a_job_with_named_nodes_runs_only_there() {
     let (redis, script) = (TestRedis::start(), Script::new());
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
