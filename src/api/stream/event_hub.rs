@@ -175,10 +175,8 @@ impl Reader {
     async fn look(&mut self, places: &MergedPlaces) -> Result<(), CliFailure> {
         self.look_at_running(places).await?;
         self.look_at_nodes(places.home()).await?;
-        // The history of each place has the times of its own Redis.
-        let times = places.each(|store| async move { store.now().await }).await?;
-        let now = times.into_iter().min();
-        while self.look_at_ended(places, now).await? {}
+        let settled = settled_until(places).await?;
+        while self.look_at_ended(places, settled).await? {}
         Ok(())
     }
 
@@ -200,14 +198,13 @@ impl Reader {
         Ok(())
     }
 
-    /// Sends the runs that ended. A run that ended just now waits for the next look, because another
-    /// run with a lower id may still end in the same millisecond. Returns true if more runs wait.
+    /// Sends the runs that ended before `settled`. A run that ended later waits for the next look.
+    /// Returns true if more runs wait.
     async fn look_at_ended(
         &mut self,
         places: &MergedPlaces,
-        now: Option<UnixMillis>,
+        settled: f64,
     ) -> Result<bool, CliFailure> {
-        let settled = IndexCursor::below(now).score - SETTLED;
         let from = match &self.ended {
             Some(ended) => ended.clone(),
             None => IndexCursor { score: settled, member: String::new() },
@@ -249,6 +246,14 @@ impl Reader {
         self.nodes = Some(present);
         Ok(())
     }
+}
+
+/// Returns the score below which the history of each place gets no more runs. Another run with a lower
+/// id may still end in a later millisecond.
+pub(super) async fn settled_until(places: &MergedPlaces) -> Result<f64, CliFailure> {
+    // The history of each place has the times of its own Redis.
+    let times = places.each(|store| async move { store.now().await }).await?;
+    Ok(IndexCursor::below(times.into_iter().min()).score - SETTLED)
 }
 
 /// Returns the documents of ended runs with their places in the history, without runs whose records

@@ -7,7 +7,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use tokio::sync::broadcast;
 
-use super::event_hub::{ApiEvent, ended_runs};
+use super::event_hub::{ApiEvent, ended_runs, settled_until};
 use super::event_stream::{dropped, event_stream, stream_place};
 use crate::api::api_problem::ApiProblem;
 use crate::api::api_state::ApiState;
@@ -36,10 +36,14 @@ pub(in crate::api) async fn follow_events(
             ApiProblem::bad_request("Last-Event-ID: found a text that is no id of an event, wanted the id of the last event")
         })?;
         let places = MergedPlaces::of(&state.store).await?;
-        let entries = places.ended_after(&last, SENT_AGAIN).await?;
+        // The hub sends the runs that end later. Among them are runs with lower ids in the same
+        // millisecond.
+        let settled = settled_until(&places).await?;
+        let mut entries = places.ended_after(&last, SENT_AGAIN).await?;
         let is_cut = entries.len() == SENT_AGAIN;
+        entries.retain(|(at, _)| at.score < settled);
+        until = Some(entries.last().map_or(last, |(at, _)| at.clone()));
         for (at, run) in ended_runs(&places, entries).await? {
-            until = Some(at.clone());
             earlier.push_back(ApiEvent::ended(at, &run).text);
         }
         if is_cut {
@@ -58,7 +62,7 @@ pub(in crate::api) async fn follow_events(
             }
             loop {
                 match receiver.recv().await {
-                    // The run was sent again already.
+                    // The follower has the event already: the hub is behind the history.
                     Ok(event) if is_before(&event, until.as_ref()) => {}
                     Ok(event) => return Some((event.text.to_string(), (earlier, receiver, until))),
                     Err(broadcast::error::RecvError::Closed) => return None,

@@ -105,6 +105,28 @@ fn what_happens_is_followed_and_ended_runs_are_sent_again() {
 }
 
 #[test]
+fn an_event_is_not_sent_again_to_a_follower_that_comes_back_with_its_id() {
+    let scene = ApiScene::start("", "[jobs.a]\nshell = \"true\"\n");
+    let mut first = Follower::of(&scene, "/v1/events", &[]);
+    let run = || scene.post("operator", "/v1/jobs/a/run", "").of(200)["run_id"].clone();
+    run();
+    let mut id = first.event("run_ended").id.unwrap();
+    // The source of events looks once a second, so some of these runs are sent before it saw them.
+    for _ in 0..3 {
+        let ended = run();
+        let mut again = Follower::of(&scene, "/v1/events", &[("Last-Event-ID", &id)]);
+        let event = again.event("run_ended");
+        assert_eq!(event.data["run_id"], ended);
+        id = event.id.unwrap();
+        let mut back = Follower::of(&scene, "/v1/events", &[("Last-Event-ID", &id)]);
+        let next = run();
+        let event = back.event("run_ended");
+        assert_eq!(event.data["run_id"], next, "{ended} was sent again");
+        id = event.id.unwrap();
+    }
+}
+
+#[test]
 fn a_stream_ends_when_its_token_is_revoked() {
     let scene = ApiScene::start("", "");
     let mut follower = Follower::of(&scene, "/v1/events", &[]);
