@@ -5,7 +5,7 @@
 
 use serde_json::json;
 
-use super::dead_letters::{Chosen, demand_dead, not_dead, without_record};
+use super::dead_letters::{Chosen, not_dead, without_record};
 use crate::cli::connect::{answering_places, connect};
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
@@ -104,13 +104,23 @@ async fn picked(
 type RetryOutcome = (&'static str, String);
 
 async fn look(store: &Store, run: &RunId) -> Result<RetryOutcome, CliFailure> {
-    demand_dead(store, run, "only dead letters can be retried").await?;
-    Ok(("would_retry", format!("run {run} would be retried")))
+    match retry_order::refusal(store, run).await? {
+        Some(reply) => outcome(store, run, reply).await,
+        None => Ok(("would_retry", format!("run {run} would be retried"))),
+    }
 }
 
 async fn retry_run(store: &Store, run: &RunId) -> Result<RetryOutcome, CliFailure> {
+    outcome(store, run, retry_order::retry_run(store, run).await?).await
+}
+
+async fn outcome(
+    store: &Store,
+    run: &RunId,
+    reply: RetryReply,
+) -> Result<RetryOutcome, CliFailure> {
     let job = run.job();
-    match retry_order::retry_run(store, run).await? {
+    match reply {
         RetryReply::Retried => Ok(("retried", format!("run {run} is ready again"))),
         RetryReply::Waiting => {
             Ok(("waiting", format!("run {run} starts after the open run of job {job}")))

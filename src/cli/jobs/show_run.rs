@@ -14,6 +14,7 @@ use crate::cli::render::{
     queue_words, resource_words, rfc3339, shown, view_runs, waited,
 };
 use schedd::engine::explanation::shut;
+use schedd::engine::planning::retry_order;
 use schedd_core::domain::queue::gate::Gate;
 use schedd_core::domain::run::run_progress::RunProgress;
 use schedd_core::domain::run::run_state::RunState;
@@ -75,6 +76,13 @@ pub(super) async fn show_run(
     } else {
         let waits = paused.map(|paused| paused_queue_words(&queue, &paused, &local_zone()));
         run_text(&view, opens.as_deref(), waits.as_deref(), Relative { now }, console);
+        if view.record.state.is_dead() && retry_order::refusal(store, run).await?.is_none() {
+            field("dead letter", &format!("schedctl retry {run} retries the run"), console);
+        }
+        if view.record.attempt > 0 {
+            console.line("");
+            attempts_table(&view.record, &local_zone(), console);
+        }
         for notice in &notices {
             field(
                 "notice",
@@ -225,13 +233,6 @@ fn run_text(
             &format!("done_check gave no clear answer {}", times_in_a_row(record.unclear)),
             console,
         );
-    }
-    if record.state.is_dead() {
-        field("dead letter", &format!("schedctl retry {} retries the run", record.run), console);
-    }
-    if record.attempt > 0 {
-        console.line("");
-        attempts_table(record, &local, console);
     }
 }
 

@@ -6,6 +6,7 @@ use redis::Value;
 
 use crate::Store;
 use crate::history::run_wait::RunWait;
+use crate::jobs::rev::Rev;
 use crate::server::record_fields::RecordFields;
 use crate::server::store_error::StoreError;
 use schedd_core::domain::job::job_spec::Delivery;
@@ -34,6 +35,8 @@ pub const REFUSED: &str = "refused: ";
 pub struct RunRecord {
     /// The id of the run.
     pub run: RunId,
+    /// The revision of the job when Redis got the record; None for a planned run without a record.
+    pub rev: Option<Rev>,
     /// The state of the run.
     pub state: RunState,
     /// The number of the last attempt; 0 before the first attempt.
@@ -147,6 +150,7 @@ impl RunRecord {
     /// before its first claim.
     pub fn planted(run: RunId, lane: Lane) -> Self {
         Self {
+            rev: None,
             state: RunState::Scheduled,
             attempt: 0,
             fence: None,
@@ -252,6 +256,7 @@ impl RunRecord {
         let past = past_attempts(&fields);
         Ok(Some(Self {
             run: run.clone(),
+            rev: fields.filled("rev").map(Rev::of),
             state,
             attempt: count("attempt"),
             fence: number("fence").and_then(Fence::new),

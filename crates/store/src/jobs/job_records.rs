@@ -9,6 +9,7 @@ use redis::Value;
 
 use super::rev::Rev;
 use crate::Store;
+use crate::history::run_record::RunRecord;
 use crate::runs::catch_up_spread::SpreadWindow;
 use crate::server::record_fields::RecordFields;
 use crate::server::reply::{number_of, text_of};
@@ -50,6 +51,8 @@ pub struct JobRecord {
     pub name: JobName,
     /// The job's revision.
     pub rev: Rev,
+    /// The first revision of the job. Runs of older revisions belong to an earlier job of this name.
+    pub same_since: Rev,
     /// The definition as canonical JSON, written by `config::to_canonical`.
     pub definition: String,
     /// The origin of the definition.
@@ -117,6 +120,11 @@ impl JobRecord {
         self.ended.is_none()
     }
 
+    /// Returns true if `run` belongs to an earlier job of this name with another definition.
+    pub fn is_later_than(&self, run: &RunRecord) -> bool {
+        run.rev.as_ref().is_some_and(|rev| rev.number() < self.same_since.number())
+    }
+
     pub(crate) fn read(name: &JobName, answer: &Value) -> Result<Option<Self>, StoreError> {
         let corrupt = |what: String| StoreError::corrupt(format!("job {name}"), what);
         let Some(fields) = RecordFields::of(answer) else {
@@ -143,6 +151,7 @@ impl JobRecord {
         Ok(Some(Self {
             name: name.clone(),
             rev: Rev::of(rev),
+            same_since: Rev::of(fields.get("same_since").unwrap_or(rev)),
             definition,
             kind: fields
                 .get("kind")

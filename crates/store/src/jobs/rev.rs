@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The revision of a job: a number as text. Revisions are only compared for equality.
+/// The revision of a job: a number as text. A later revision has a larger number.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rev(String);
 
@@ -10,6 +10,11 @@ impl Rev {
     /// Makes a revision from its text in Redis.
     pub(crate) fn of(text: &str) -> Self {
         Self(text.to_owned())
+    }
+
+    /// Returns the number of the revision, or 0 if the text is no number.
+    pub(crate) fn number(&self) -> u64 {
+        self.0.parse().unwrap_or(0)
     }
 
     /// Returns the revision as text.

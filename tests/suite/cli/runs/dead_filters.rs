@@ -140,17 +140,22 @@ fn every_run_named_is_tried_and_what_cannot_be_is_said_with_what_to_do() {
     bench.add(&["--name", "gone", "--every", "1s", "--", "x"]);
     let claim = bench.node.claim("gone");
     bench.node.finish(&claim, RunState::Failed, &[]);
+    let id = claim.run.to_string();
+    let offers = || bench.ctl.run(&["show", &id]).good().stdout.contains("retries the run");
+    assert!(offers());
     bench.ctl.run(&["cancel", "gone"]).good();
-    bench
-        .ctl
-        .run(&["retry", &claim.run.to_string()])
-        .refused(4, &["job gone no longer exists", "add the job again"]);
+    for flags in [&[][..], &["--dry-run"]] {
+        let gone = bench.ctl.run(&[&["retry", &id], flags].concat());
+        gone.refused(4, &["job gone no longer exists", "add the job again"]);
+    }
+    assert!(!offers());
     bench.add(&["--name", "gone", "--", "y"]);
-    let earlier = bench.ctl.run(&["retry", &claim.run.to_string()]);
-    earlier.refused(
-        4,
-        &["it belongs to an earlier job gone", &format!("schedctl rerun {} ", claim.run)],
-    );
+    for flags in [&[][..], &["--dry-run"]] {
+        let earlier = bench.ctl.run(&[&["retry", &id], flags].concat());
+        let rerun = format!("schedctl rerun {id} ");
+        earlier.refused(4, &["it belongs to an earlier job gone", &rerun]);
+    }
+    assert!(!offers());
     bench.ctl.run(&["rerun", &claim.run.to_string()]).good();
 }
 

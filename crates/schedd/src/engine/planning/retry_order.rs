@@ -39,6 +39,25 @@ pub async fn retry_run(store: &Store, run: &RunId) -> Result<RetryReply, Operati
     Err(OperationError::Contended(run.job().clone()))
 }
 
+/// Returns the reply that refuses a retry of `run`, or `None` if the run would be retried. The rules
+/// are those of the script.
+pub async fn refusal(store: &Store, run: &RunId) -> Result<Option<RetryReply>, OperationError> {
+    let Some(record) = store.read_run(run).await? else { return Ok(Some(RetryReply::Unknown)) };
+    if !record.state.is_final() {
+        return Ok(Some(RetryReply::Already));
+    }
+    if !record.state.is_dead() {
+        let state = record.state.to_string();
+        return Ok(Some(RetryReply::Over { state, at: record.finished_at }));
+    }
+    Ok(match store.read_job(run.job()).await? {
+        None => Some(RetryReply::Gone(None)),
+        Some(job) if !is_runnable(&job) => Some(RetryReply::Gone(job.ended)),
+        Some(job) if job.is_later_than(&record) => Some(RetryReply::Former),
+        Some(_) => None,
+    })
+}
+
 /// Returns true if runs of the job may still execute. A finished one-shot keeps its definition for
 /// its remaining runs. A removed job does not run again.
 fn is_runnable(job: &JobRecord) -> bool {
