@@ -9,10 +9,11 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::request::Parts;
 use axum::http::uri::PathAndQuery;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
 
+use super::verb_route::WARNING;
 use crate::api::api_problem::ApiProblem;
 use crate::cli::embedded::CliFailure;
 use crate::secrets::tokens::sha256;
@@ -37,6 +38,9 @@ struct KeptAnswer {
     token: String,
     /// The status and the body of the answer. `None` while the request is under way.
     answer: Option<(u16, String, String)>,
+    /// The warnings of the answer, as its header has them.
+    #[serde(default)]
+    warnings: Option<String>,
 }
 
 /// A request whose answer is kept under a key.
@@ -117,11 +121,11 @@ pub(super) async fn once(
 ) -> Result<Response, ApiProblem> {
     let Some(KeyedRequest { id, request }) = keyed else { return work.await };
     let token = format!("{:032x}", fastrand::u128(..));
-    let kept = |answer| {
-        let kept = KeptAnswer { request: request.clone(), token: token.clone(), answer };
+    let kept = |answer, warnings| {
+        let kept = KeptAnswer { request: request.clone(), token: token.clone(), answer, warnings };
         serde_json::to_string(&kept).unwrap_or_default()
     };
-    let mark = kept(None);
+    let mark = kept(None, None);
     let earlier = store.begin_answer(&id, &mark).await.map_err(CliFailure::from)?;
     if let Some(earlier) = earlier {
         return repeat(&earlier, &request);
@@ -139,10 +143,12 @@ pub(super) async fn once(
     let (head, body) = response.into_parts();
     let bytes = axum::body::to_bytes(body, usize::MAX).await;
     let text = bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-    let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    let answer = Some((status.as_u16(), kind.unwrap_or_default().to_owned(), text.clone()));
+    let header = |name| head.headers.get(name)?.to_str().ok().map(str::to_owned);
+    let kind = header(header::CONTENT_TYPE).unwrap_or_default();
+    let answer = Some((status.as_u16(), kind, text.clone()));
+    let warnings = header(HeaderName::from_static(WARNING));
     // If the answer cannot be stored, a repeated request gets 409 for a minute and then runs.
-    let _ = store.replace_mark(&id, &mark, MarkSuccessor::Answer(&kept(answer))).await;
+    let _ = store.replace_mark(&id, &mark, MarkSuccessor::Answer(&kept(answer, warnings))).await;
     Ok(Response::from_parts(head, Body::from(text)))
 }
 
@@ -190,6 +196,10 @@ fn repeat(earlier: &str, request: &str) -> Result<Response, ApiProblem> {
     headers.insert(REPEATED, HeaderValue::from_static("true"));
     if let Ok(kind) = HeaderValue::from_str(&kind) {
         headers.insert(header::CONTENT_TYPE, kind);
+    }
+    let warnings = earlier.warnings.and_then(|text| HeaderValue::from_str(&text).ok());
+    if let Some(warnings) = warnings {
+        headers.insert(WARNING, warnings);
     }
     Ok(response)
 }

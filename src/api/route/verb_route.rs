@@ -13,7 +13,7 @@ use crate::cli::embedded::verb_call::{VerbResult, call_verb};
 use schedd_store::Store;
 
 /// The header with the warnings of a verb, separated by `; `.
-const WARNING: &str = "schedd-warning";
+pub(super) const WARNING: &str = "schedd-warning";
 
 /// Runs the verb of a route. `target` is the job, run or queue in the path.
 pub(super) async fn answer_by_verb(

@@ -44,6 +44,31 @@ fn warnings_about_an_added_job_are_in_a_header_and_in_its_line() {
 }
 
 #[test]
+fn a_repeated_request_gets_the_warnings_of_the_first() {
+    let scene = ApiScene::start(DEFINING, "");
+    let headers = [("Content-Type", "application/json"), ("Idempotency-Key", "k")];
+    let body = doubtful("x").to_string();
+    let warnings = || {
+        let answer = scene.probe.send("admin", "POST", "/v1/jobs", &headers, body.as_bytes());
+        answer.of(201);
+        answer.head.lines().find(|line| line.starts_with("schedd-warning: ")).map(str::to_owned)
+    };
+    let first = warnings();
+    assert!(first.as_ref().is_some_and(|text| text.contains(DOUBTS[0])), "{first:?}");
+    assert_eq!(warnings(), first);
+    // An answer that an earlier version kept has no warnings.
+    let mut redis = scene.redis.connection();
+    let keys: Vec<String> =
+        redis::cmd("KEYS").arg("{schedd}:answer:*").query(&mut redis).unwrap();
+    let kept: String = redis::cmd("GET").arg(&keys).query(&mut redis).unwrap();
+    let mut kept: Value = serde_json::from_str(&kept).unwrap();
+    kept.as_object_mut().unwrap().remove("warnings").unwrap();
+    let set = redis::cmd("SET").arg(&keys).arg(kept.to_string()).exec(&mut redis);
+    set.unwrap();
+    assert_eq!(warnings(), None);
+}
+
+#[test]
 fn a_local_time_that_the_clock_skips_is_explained_with_a_warning() {
     let scene = ApiScene::start("", "[jobs.a]\nshell = \"true\"\n");
     let path = "/v1/jobs/a/explain?at=2026-03-29T02:30&tz=Europe/Berlin";
