@@ -34,7 +34,6 @@ pub(crate) fn right_of(verb: &Verb) -> VerbRight {
         | Verb::Logs(_)
         | Verb::Describe(_)
         | Verb::Queues(_)
-        | Verb::Diff(_)
         | Verb::Stats
         | Verb::Nodes
         | Verb::Groups(_)
@@ -50,7 +49,7 @@ pub(crate) fn right_of(verb: &Verb) -> VerbRight {
         | Verb::Pause(_)
         | Verb::Resume(_)
         | Verb::Queue(_) => VerbRight::Operate,
-        Verb::Export(_) => VerbRight::Admin,
+        Verb::Export(_) | Verb::Diff(_) => VerbRight::Admin,
         Verb::Add(_) | Verb::Apply(_) => VerbRight::Define,
         Verb::Check(_)
         | Verb::Import(_)

@@ -134,7 +134,7 @@ fn no_verb_of_a_request_looks_at_files_or_accounts_of_the_host_of_the_api() {
     let there = written(host.path(), "there", HOLIDAYS);
     let there = there.to_str().unwrap();
     let answer = |template: &str, path: &str| {
-        let text = sent(&scene, "viewer", &["diff", "f.toml"], &template.replace("PATH", path));
+        let text = sent(&scene, "admin", &["diff", "f.toml"], &template.replace("PATH", path));
         text.replace(path, "PATH")
     };
     let job = "[jobs.x]\nshell = \"true\"\n";
@@ -168,6 +168,9 @@ fn a_refusal_of_the_api_is_one_line_with_its_code() {
     scene.ctl("admin").run(&["add", "--in", "1h", "--", "true"]).refused(1, &["define = true"]);
     scene.ctl("worker").run(&["list"]).refused(1, &["role worker"]);
     scene.ctl("expired").run(&["list"]).refused(2, &["expired", "--token-file"]);
+    let operator = scene.ctl("operator");
+    written(operator.home(), "f.toml", "[jobs.b]\nshell = \"true\"\n");
+    operator.run(&["diff", "f.toml"]).refused(1, &["role operator", "wanted admin"]);
     scene.ctl("admin").run(&["top"]).refused(2, &["top: wanted a terminal"]);
     scene
         .ctl("admin")
