@@ -62,6 +62,29 @@ fn words() -> impl Iterator<Item = String> {
     std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned())
 }
 
+/// Returns a usage error as one line about the argument that is at fault: `--note: found X, wanted Y`.
+/// The line names no help. A value without a flag, such as `<JOB>`, is named in lower case. Returns
+/// `None` if no single argument is at fault.
+pub(crate) fn argument_fault(error: &clap::Error, verb: Option<&str>) -> Option<String> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let name = || {
+        let name = flag_of(text(ContextKind::InvalidArg)?);
+        Some(if name.starts_with('-') { name.to_owned() } else { name.to_ascii_lowercase() })
+    };
+    let fault = match (error.kind(), fault_of(error, verb)) {
+        (_, Some(fault)) => fault,
+        (ErrorKind::ValueValidation, None) => format!("{}: {}", name()?, error.source()?),
+        (ErrorKind::InvalidValue, None) if text(ContextKind::InvalidValue) == Some("") => {
+            format!("{}: found an empty text", name()?)
+        }
+        _ => return None,
+    };
+    Some(one_line(&fault))
+}
+
 /// Prints a usage error: as a line, or as a JSON object if the command line has `--json`.
 fn print(line: &str) {
     let is_json = words().take_while(|word| word != "--").any(|word| word == "--json");
@@ -142,9 +165,16 @@ fn named_verb() -> Option<String> {
     words().find(|word| command.find_subcommand(word).is_some())
 }
 
+/// Returns a usage error in the form `SUBJECT: found X, wanted Y; see schedctl add --help`. Returns
+/// `None` if clap's own text of the error is clear enough.
+fn reworded(error: &clap::Error, verb: Option<&str>) -> Option<String> {
+    let of = verb.map(|verb| format!(" {verb}")).unwrap_or_default();
+    Some(format!("{}; see schedctl{of} --help", one_line(&fault_of(error, verb)?)))
+}
+
 /// Returns a usage error in the form `SUBJECT: found X, wanted Y`. Returns `None` if clap's own
 /// text of the error is clear enough.
-fn reworded(error: &clap::Error, verb: Option<&str>) -> Option<String> {
+fn fault_of(error: &clap::Error, verb: Option<&str>) -> Option<String> {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
         _ => None,
@@ -153,7 +183,7 @@ fn reworded(error: &clap::Error, verb: Option<&str>) -> Option<String> {
         Some(ContextValue::Strings(texts)) => texts.as_slice(),
         _ => &[],
     };
-    let what = match error.kind() {
+    Some(match error.kind() {
         ErrorKind::ValueValidation
             if error.source().is_some_and(<dyn Error>::is::<ParseIntError>) =>
         {
@@ -198,9 +228,7 @@ fn reworded(error: &clap::Error, verb: Option<&str>) -> Option<String> {
             }
         }
         _ => return None,
-    };
-    let of = verb.map(|verb| format!(" {verb}")).unwrap_or_default();
-    Some(format!("{}; see schedctl{of} --help", one_line(&what)))
+    })
 }
 
 /// Returns the range in the error of a number out of range: `1 to 100` for `0 is not in 1..=100`.

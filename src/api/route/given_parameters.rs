@@ -120,12 +120,15 @@ impl GivenParameters {
         for parameter in route.parameters {
             let Parameter { name, excludes, .. } = *parameter;
             let is_faulty = faults.iter().any(|fault| fault.path.as_deref() == Some(name));
-            if parameter.kind == ParamKind::Settings && faults.is_empty() && !is_given(name) {
-                faults.push(Fault {
-                    path: None,
-                    found: "no setting".to_owned(),
-                    wanted: Some("settings of a queue such as {\"limit\": 3}".to_owned()),
-                });
+            if parameter.kind == ParamKind::Settings {
+                // The faults are of settings, which are members of the body themselves.
+                if faults.is_empty() && !is_given(name) {
+                    faults.push(Fault {
+                        path: None,
+                        found: "no setting".to_owned(),
+                        wanted: Some("settings of a queue such as {\"limit\": 3}".to_owned()),
+                    });
+                }
             } else if parameter.is_required && !is_given(name) && !is_faulty {
                 faults.push(Fault::new(name, "nothing", parameter.kind.wanted()));
             } else if !excludes.is_empty() && is_given(name) && is_given(excludes) {

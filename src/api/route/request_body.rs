@@ -10,7 +10,7 @@ use futures_util::{Stream, StreamExt as _};
 use serde_json::Value;
 
 use crate::api::api_problem::ApiProblem;
-use schedd_core::config::json_fault;
+use schedd_core::config::{check_keys, json_fault};
 
 /// The maximum size of a JSON body, and of a form.
 pub(super) const MOST_BYTES: usize = 1024 * 1024;
@@ -70,10 +70,13 @@ pub(super) fn too_large(found: &str) -> ApiProblem {
     ApiProblem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", format!("found {found}"))
 }
 
-/// Returns the JSON value that a body has.
+/// Returns the JSON value that a body has. Fails (422) if an object has a key twice.
 pub(super) fn parsed(text: &[u8]) -> Result<Value, ApiProblem> {
-    serde_json::from_slice(text)
-        .map_err(|error| ApiProblem::bad_request(format!("the body: {}", json_fault(&error))))
+    let value = serde_json::from_slice(text)
+        .map_err(|error| ApiProblem::bad_request(format!("the body: {}", json_fault(&error))))?;
+    check_keys(&String::from_utf8_lossy(text))
+        .map_err(|problems| ApiProblem::of_keys(&problems))?;
+    Ok(value)
 }
 
 /// Returns the parts of a body of lines, as they arrive. Fails (413) at once if the request says that

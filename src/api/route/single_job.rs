@@ -47,14 +47,10 @@ pub(super) async fn add_job(
     };
     let (switches, mut keys): (Map<_, _>, Map<_, _>) =
         members.into_iter().partition(|(name, _)| is_switch(name));
-    // A line break in JSON stands only between two words. The text of the body is used as it is,
-    // so that a key that it has twice is found.
-    let whole = String::from_utf8_lossy(body).replace(['\n', '\r'], " ");
     let mut line = if switches.is_empty() {
-        whole
+        // A line break in JSON stands only between two words. The text of the body is used as it is.
+        String::from_utf8_lossy(body).replace(['\n', '\r'], " ")
     } else {
-        // The text without the switches does not show that the body had a key twice.
-        config::check_keys(&whole).map_err(|problems| ApiProblem::of_keys(&problems))?;
         Value::Object(keys.clone()).to_string()
     };
     let given = GivenParameters::of_body(route, Some(&Value::Object(switches)))?;

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::page_cursor::{read_cursor, write_cursor};
-use super::verb_call::parse_verb;
+use super::verb_call::parse_given;
 use crate::cli::failure::CliFailure;
 use crate::cli::list::Wanted;
 use crate::cli::merged_places::MergedPlaces;
@@ -31,7 +31,7 @@ pub(crate) fn wanted_jobs(flags: &[String], pattern: Option<&str>) -> Result<Wan
     let mut words = vec!["list".to_owned()];
     words.extend_from_slice(flags);
     words.extend(pattern.into_iter().flat_map(|pattern| ["--".to_owned(), pattern.to_owned()]));
-    match parse_verb(&words).map_err(CliFailure::Invalid)?.verb {
+    match parse_given(&words)?.verb {
         Verb::List(args) => Wanted::of(&args),
         _ => Err(CliFailure::Failed(
             "the flags of list were read as those of another verb".to_owned(),

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::job_page::Page;
 use super::page_cursor::{read_cursor, write_cursor};
-use super::verb_call::parse_verb;
+use super::verb_call::parse_given;
 use crate::cli::failure::CliFailure;
 use crate::cli::jobs::target::{job_name, no_such_job};
 use crate::cli::merged_places::{IndexEntry, MergedPlaces, Placed, merged};
@@ -43,7 +43,7 @@ pub(crate) fn wanted_runs(flags: &[String], job: Option<&str>) -> Result<WantedR
     let mut words = vec!["history".to_owned()];
     words.extend_from_slice(flags);
     words.extend(job.into_iter().flat_map(|job| ["--".to_owned(), job.to_owned()]));
-    match parse_verb(&words).map_err(CliFailure::Invalid)?.verb {
+    match parse_given(&words)?.verb {
         Verb::History(HistoryArgs { job, which, dead, .. }) => Ok(WantedRuns { job, which, dead }),
         _ => Err(CliFailure::Failed(
             "the flags of history were read as those of another verb".to_owned(),

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::output_pieces::{OutputForm, PieceSender, VerbStream, output_pieces};
 use crate::cli::failure::CliFailure;
 use crate::cli::render::Console;
-use crate::cli::usage::usage_line;
+use crate::cli::usage::{argument_fault, usage_line};
 use crate::cli::verbs::{CliArgs, dispatch};
 use schedd_store::Store;
 
@@ -25,9 +25,25 @@ pub(crate) struct VerbResult {
 
 /// Parses the words of a command line, without the name of the program. Fails with one line.
 pub(crate) fn parse_verb(words: &[String]) -> Result<CliArgs, String> {
-    let all = std::iter::once("schedctl").chain(words.iter().map(String::as_str));
-    let verb = words.iter().find(|word| !word.starts_with('-'));
-    CliArgs::try_parse_from(all).map_err(|error| usage_line(&error, verb.map(String::as_str)))
+    parsed(words).map_err(|error| usage_line(&error, verb_in(words)))
+}
+
+/// Parses the words of a verb that a route made of its parameters. Fails with one line, which names the
+/// flag or the value at fault.
+pub(crate) fn parse_given(words: &[String]) -> Result<CliArgs, CliFailure> {
+    parsed(words).map_err(|error| {
+        let verb = verb_in(words);
+        let fault = argument_fault(&error, verb);
+        CliFailure::Invalid(fault.unwrap_or_else(|| usage_line(&error, verb)))
+    })
+}
+
+fn parsed(words: &[String]) -> Result<CliArgs, clap::Error> {
+    CliArgs::try_parse_from(std::iter::once("schedctl").chain(words.iter().map(String::as_str)))
+}
+
+fn verb_in(words: &[String]) -> Option<&str> {
+    words.iter().map(String::as_str).find(|word| !word.starts_with('-'))
 }
 
 /// Runs a verb whose words come from a route, with JSON output.
@@ -36,7 +52,7 @@ pub(crate) async fn call_verb(
     words: &[String],
     conceals: bool,
 ) -> Result<VerbResult, CliFailure> {
-    let mut args = parse_verb(words).map_err(CliFailure::Invalid)?;
+    let mut args = parse_given(words)?;
     args.global.store = Some(store.clone());
     args.global.json = true;
     let form = OutputForm { is_json: true, conceals, ..OutputForm::default() };
@@ -77,7 +93,7 @@ pub(crate) async fn call_verb_for_bytes(
     store: &Store,
     words: &[String],
 ) -> Result<Vec<u8>, CliFailure> {
-    let mut args = parse_verb(words).map_err(CliFailure::Invalid)?;
+    let mut args = parse_given(words)?;
     args.global.store = Some(store.clone());
     let (sender, mut pieces) = output_pieces();
     let form = OutputForm { is_quiet: true, ..OutputForm::default() };

@@ -27,6 +27,8 @@ fn each_faulty_parameter_is_named_with_what_it_takes() {
         ("/v1/jobs?failed=maybe", "failed", "maybe", "1 or 0"),
         ("/v1/runs?since=never", "since", "never", "\"2026-12-24T09:00:00+01:00\", "),
         ("/v1/jobs/a/explain?at=now&last=1", "at", "at together with last", "one of them"),
+        ("/v1/jobs?queue=", "queue", "", ""),
+        ("/v1/runs?job=TICK", "job", "TICK", ""),
         ("/v1/runs/a@1/logs?attempt=1&follow=1", "attempt", "together with follow", "one of them"),
     ] {
         let problem = scene.get("viewer", path).problem(422, "invalid");
@@ -34,6 +36,7 @@ fn each_faulty_parameter_is_named_with_what_it_takes() {
         assert_eq!(fault.0, name, "{problem}");
         assert!(fault.1.contains(found), "{problem}");
         assert!(fault.2.starts_with(wanted), "{problem}");
+        assert!(!problem["detail"].as_str().unwrap().contains("--help"), "{problem}");
     }
     let two = scene.get("viewer", "/v1/jobs?state=bogus&limit=0").problem(422, "invalid");
     assert_eq!(two["errors"].as_array().map(Vec::len), Some(2), "{two}");
@@ -47,6 +50,12 @@ fn each_faulty_parameter_is_named_with_what_it_takes() {
     assert_eq!(most, "max: \"10001\", a whole number from 1 to 10000");
     let none = post("/v1/queues/default/set", "{}");
     assert_eq!(none, ": no setting, settings of a queue such as {\"limit\": 3}");
+    let note = post("/v1/jobs/a/run", "{\"note\":\"\"}");
+    assert_eq!(note, "note: a note of 0 characters, 1 to 200");
+    let object = post("/v1/queues/default/set", "{\"rate\":{\"a\":1}}");
+    assert_eq!(object, "rate: {\"a\":1}, a text, a number, true, false or null");
+    let twice = post("/v1/jobs/a/run", "{\"note\":\"a\",\"note\":\"b\"}");
+    assert_eq!(twice, ": key \"note\" is given twice, once");
     let long = scene.post("operator", "/v1/jobs/a/backfill", "{\"from\":\"10y\"}").text();
     assert!(long.contains("is not understood, wanted"), "{long}");
 }

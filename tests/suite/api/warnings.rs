@@ -58,8 +58,7 @@ fn a_repeated_request_gets_the_warnings_of_the_first() {
     assert_eq!(warnings(), first);
     // An answer that an earlier version kept has no warnings.
     let mut redis = scene.redis.connection();
-    let keys: Vec<String> =
-        redis::cmd("KEYS").arg("{schedd}:answer:*").query(&mut redis).unwrap();
+    let keys: Vec<String> = redis::cmd("KEYS").arg("{schedd}:answer:*").query(&mut redis).unwrap();
     let kept: String = redis::cmd("GET").arg(&keys).query(&mut redis).unwrap();
     let mut kept: Value = serde_json::from_str(&kept).unwrap();
     kept.as_object_mut().unwrap().remove("warnings").unwrap();
