@@ -556,7 +556,7 @@ async fn an_add_is_checked_by_the_rules_of_schedctl() {
     };
     assert_eq!(
         refused(Add::to("send-mail", &()).queue("mial")).await,
-        "queue mial is not known, wanted one of default (a jobs file declares queues by [queues.mial])"
+        "queue: queue mial is not known, wanted one of default (a jobs file declares queues by [queues.mial])"
     );
     let why = refused(Add::to("send-mail", &()).cron("61 * * * *")).await;
     assert!(why.starts_with("cron: ") && why.contains("61"), "{why}");

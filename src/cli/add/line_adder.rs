@@ -87,7 +87,7 @@ impl LineAdder {
         if let Some(problem) = past_problem(&job.spec, now).filter(|_| !self.allows_past) {
             return Some(CliFailure::Keys(vec![problem]));
         }
-        self.pools.unknown_to(job).map(CliFailure::Invalid)
+        self.pools.unknown_to(job).map(|problem| CliFailure::Keys(vec![problem]))
     }
 
     fn request(&self, job: &NamedJob) -> Result<Request, IdError> {

@@ -86,8 +86,8 @@ pub(crate) async fn add(
     let owed = instant::report_instants(args, &instants, &job, now, &zone, console)?;
     instant::report_bounds(&bounds, now, &zone, console);
     let pools = AddPools::read(&store).await?;
-    if let Some(why) = pools.unknown_to(&job) {
-        return Err(CliFailure::Invalid(why));
+    if let Some(problem) = pools.unknown_to(&job) {
+        return Err(CliFailure::Invalid(from_flags::flag_message(args, &problem)));
     }
     for doubt in Host::default().lacks(&job, console).iter().chain(&job.warnings) {
         console.warn(&from_flags::flag_message(args, doubt));

@@ -120,6 +120,9 @@ fn conflicts_and_malformed_bodies_are_reported_in_the_words_of_the_api() {
         let twice = scene.post("admin", "/v1/jobs", &twice).problem(422, "invalid");
         assert_eq!(only_fault(&twice), ("", "key \"name\" is given twice", "once"));
     }
+    let unknown = "{\"name\":\"z\",\"in\":\"1h\",\"shell\":\"true\",\"queue\":\"mial\"}";
+    let unknown = scene.post("admin", "/v1/jobs", unknown).problem(422, "invalid");
+    assert_eq!(only_fault(&unknown).0, "queue", "{unknown}");
     let text = scene.post("admin", "/v1/jobs", "nonsense").problem(400, "bad_request");
     assert_eq!(
         text["detail"],

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::add_places::{AddPlaces, PlacedAnswer};
 use crate::engine::planning::planting::{PlantingError, Request};
-use schedd_core::config::NamedJob;
+use schedd_core::config::{NamedJob, Problem};
 use schedd_core::domain::queue::group_rules::GroupSettings;
 use schedd_core::domain::queue::queue_rules::unknown_queue;
 use schedd_schedule::names::{GroupName, JobName, QueueName};
@@ -49,18 +49,19 @@ impl AddPools {
         self.places.place_of(request).await
     }
 
-    /// Returns the reason why `job` cannot use its queue or group: the queue or group is not
+    /// Returns the problem of a `job` that cannot use its queue or group: the queue or group is not
     /// declared, the group alternates and its `order` lacks the job, or two keys of the job would name
     /// two shards. Returns `None` if the job can use both.
-    pub fn unknown_to(&self, job: &NamedJob) -> Option<String> {
+    pub fn unknown_to(&self, job: &NamedJob) -> Option<Problem> {
         let queue = &job.spec.queue;
         if !self.queues.contains(queue) {
-            return Some(unknown_queue(queue, &self.queues));
+            return Some(Problem::new("queue", None, unknown_queue(queue, &self.queues)));
         }
         if self.places.are_spread(queue) && job.spec.key.is_some() && job.spec.unique.is_some() {
-            return Some(format!(
+            let message = format!(
                 "queue {queue} is spread, and key and unique may name two shards, wanted only one of them, or a queue without spread"
-            ));
+            );
+            return Some(Problem::new("key", None, message));
         }
         let group = job.spec.group.as_ref()?;
         match self.groups.get(group) {
@@ -72,10 +73,11 @@ impl AddPools {
                     || "a job without a name".to_owned(),
                     |name| format!("job {name}"),
                 );
-                return Some(format!(
+                let message = format!(
                     "{this_job} is not in the order of turns of group {group}, wanted one of the jobs {} (or another order in [groups.{group}])",
                     order.join(", ")
-                ));
+                );
+                return Some(Problem::new("group", None, message));
             }
             Some(_) => return None,
             None => {}
@@ -86,8 +88,9 @@ impl AddPools {
         } else {
             format!(", wanted one of {}", names.join(", "))
         };
-        Some(format!(
+        let message = format!(
             "group {group} is not known{wanted} (a jobs file declares groups by [groups.{group}])"
-        ))
+        );
+        Some(Problem::new("group", None, message))
     }
 }

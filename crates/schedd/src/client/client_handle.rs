@@ -235,8 +235,8 @@ impl Client {
         if known.pools.unknown_to(&job).is_some() {
             // The queue may have been declared after the last reading of the queues.
             let known = self.known(Duration::ZERO).await?;
-            if let Some(why) = known.pools.unknown_to(&job) {
-                return Err(ClientError::Invalid(why));
+            if let Some(problem) = known.pools.unknown_to(&job) {
+                return Err(ClientError::Invalid(problem.to_string()));
             }
         }
         Ok(job)
