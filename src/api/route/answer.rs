@@ -175,7 +175,7 @@ async fn answer_without_body(
         RouteAction::Events => stream::follow_events(state, caller, &parts.headers).await,
         RouteAction::Metrics => metrics::metrics(state).await,
         RouteAction::OpenApi => {
-            Ok(json_response(StatusCode::OK, &openapi::document(&state.config.base_path)))
+            Ok(json_response(StatusCode::OK, &openapi::document(&site_base(state, parts))))
         }
         RouteAction::SignIn => sign_in(state, parts, given.text("code")).await,
         RouteAction::Page(kind) => {

@@ -223,6 +223,11 @@ fn a_trusted_proxy_names_the_path_that_it_takes_off() {
                 assert!(is_below, "{settings} {path}: {link}");
             }
         }
+        let headers = [("X-Forwarded-Prefix", "/ops/x/")];
+        let described = scene.probe.send("viewer", "GET", "/v1/openapi.json", &headers, b"");
+        let server = described.of(200)["servers"][0]["url"].clone();
+        let base = wanted.trim_end_matches('/');
+        assert_eq!(server.as_str().unwrap_or_default(), base, "{settings}");
         for odd in ["//evil.example", "https://evil.example", "/a/../b", "/\"><b>", "ops"] {
             let html = get("viewer", "/jobs", odd).text();
             assert!(links(&html).contains("/jobs/a"), "{odd}: {html}");
