@@ -65,6 +65,11 @@ impl PageClock {
         self.now
     }
 
+    /// Returns the name of the zone in which a typed time without a zone is read.
+    pub(crate) fn typed_zone(&self) -> String {
+        self.zone().name().as_str().to_owned()
+    }
+
     /// Returns the zone of times that belong to no job.
     pub(crate) fn zone(&self) -> Zone {
         self.zone.clone().unwrap_or_else(Zone::utc)

@@ -1,5 +1,6 @@
 //! A request of a page, and what its page is made from.
 
+use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use super::page_kind::PageKind;
 use super::report_keeper::ReportKeeper;
 use super::snapshots::SeenState;
 use super::view_choices::ViewChoices;
-use crate::cli::embedded::CliFailure;
+use crate::cli::embedded::{CliFailure, run_in_zone};
 use crate::secrets::tokens::TokenRole;
 use schedd_schedule::time::unix_millis::UnixMillis;
 use schedd_store::Store;
@@ -93,6 +94,12 @@ impl<'r> PageReading<'r> {
             choices: &self.request.choices,
             now: Some(self.clock.now()),
         }
+    }
+
+    /// Does `read` as for a user in the zone that the forms of the page name. A typed time without a
+    /// zone is one of this zone.
+    pub(super) async fn in_zone<F: Future>(&self, read: F) -> F::Output {
+        run_in_zone(self.clock.zone().name().as_str(), read).await
     }
 
     /// Notes that the page has a part that changes by itself, such as output that grows.

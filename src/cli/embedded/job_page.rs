@@ -20,7 +20,7 @@ use schedd_store::{IndexCursor, JobIndex, Store};
 const READ: usize = 500;
 
 /// A page of a list: the items, and the cursor of the next page or `None` for the last page.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Page {
     pub(crate) items: Vec<Value>,
     pub(crate) next: Option<String>,

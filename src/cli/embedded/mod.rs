@@ -17,6 +17,7 @@ pub(crate) use super::access::tls_files::tls_server;
 pub(crate) use super::add::{JobLines, ResultForm, add_from};
 pub(crate) use super::connect::who_is;
 pub(crate) use super::failure::CliFailure;
+pub(crate) use super::local_zone::run_in_zone;
 pub(crate) use super::logs::output_place::OutputPlace;
 pub(crate) use super::merged_places::{IndexEntry, MergedPlaces};
 pub(crate) use super::queue::{QueueOverview, queue_depths};

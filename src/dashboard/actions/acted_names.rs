@@ -69,7 +69,10 @@ impl ActedNames {
             let room = MOST - found.names.len();
             let Page { items, next } = match action.subject {
                 ActionSubject::Job => jobs(store, request, from, room).await?,
-                ActionSubject::Run => runs(action, store, request, from, room).await?,
+                ActionSubject::Run => {
+                    let read = runs(action, store, request, from, room);
+                    reading.in_zone(read).await?
+                }
                 ActionSubject::Queue => {
                     return Err(CliFailure::Invalid("of: queues have no filter".to_owned()));
                 }

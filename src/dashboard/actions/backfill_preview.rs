@@ -43,7 +43,7 @@ impl BackfillPreview {
         let mut words = action.verb.to_vec();
         words.extend(flags.map(String::as_str));
         words.extend(["--dry-run", "--", name]);
-        let read: Result<Self, CliFailure> = reading.document(&words).await;
+        let read: Result<Self, CliFailure> = reading.in_zone(reading.document(&words)).await;
         Some(read.map_err(|failure| {
             let text = failure.lines().join("; ");
             // The flags of the verb are fields of the form.

@@ -2,6 +2,7 @@
 
 use askama::Template;
 
+use super::refused_filter::refused_filter;
 use crate::cli::embedded::CliFailure;
 use crate::cli::embedded::job_page::{Page, job_page, wanted_jobs};
 use crate::dashboard::badge::Badge;
@@ -12,12 +13,15 @@ use crate::dashboard::page_clock::PageClock;
 use crate::dashboard::page_link::query;
 use crate::dashboard::page_request::{PageReading, PageRequest};
 use crate::dashboard::page_text::page_text;
+use crate::dashboard::shown_text::ShownText;
 use schedd_schedule::names::JobName;
 
 /// The number of jobs on a page.
 const ITEMS: usize = 50;
 /// The states of the filter.
 const STATES: [&str; 6] = ["scheduled", "running", "retrying", "paused", "manual", "finished"];
+/// The flags of the filter, and their labels in the form.
+const LABELS: [(&str, &str); 1] = [("--queue", "Queue")];
 
 #[derive(Template)]
 #[template(path = "jobs.html")]
@@ -25,6 +29,8 @@ struct JobsPage<'r> {
     layout: Layout<'r>,
     clock: &'r PageClock,
     filter: JobFilter<'r>,
+    /// The reason why the filter is refused.
+    refused: Option<ShownText>,
     jobs: Vec<JobDocument>,
     next: Option<String>,
 }
@@ -100,18 +106,21 @@ async fn named_job(reading: &PageReading<'_>, filter: &JobFilter<'_>) -> Option<
 pub(super) async fn jobs_page(reading: &PageReading<'_>) -> Result<String, CliFailure> {
     let request = reading.request;
     let filter = JobFilter::of(request);
-    let wanted = wanted_jobs(&request.flags, request.name_pattern().as_deref())?;
-    let cursor = Some(filter.cursor).filter(|cursor| !cursor.is_empty());
-    let (page, named) = tokio::join!(
-        Box::pin(job_page(reading.store, &wanted, cursor, ITEMS)),
-        Box::pin(named_job(reading, &filter)),
-    );
-    let Page { items, next } = page?;
+    let read = async {
+        let wanted = wanted_jobs(&request.flags, request.name_pattern().as_deref())?;
+        let cursor = Some(filter.cursor).filter(|cursor| !cursor.is_empty());
+        job_page(reading.store, &wanted, cursor, ITEMS).await
+    };
+    let (page, named) = tokio::join!(Box::pin(read), Box::pin(named_job(reading, &filter)));
+    let (Page { items, next }, refused) = match page {
+        Ok(page) => (page, None),
+        Err(failure) => (Page::default(), Some(refused_filter(failure, &LABELS)?)),
+    };
     let mut jobs: Vec<JobDocument> = all_parsed(items)?;
     if let Some(named) = named {
         jobs.retain(|job| job.name != named.name);
         jobs.insert(0, named);
     }
     let layout = reading.layout("jobs");
-    page_text(&JobsPage { layout, clock: &reading.clock, filter, jobs, next })
+    page_text(&JobsPage { layout, clock: &reading.clock, filter, refused, jobs, next })
 }

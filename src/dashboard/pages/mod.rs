@@ -9,6 +9,7 @@ mod one_job_page;
 mod one_run_page;
 mod overview_page;
 mod refusal_page;
+mod refused_filter;
 mod runs_page;
 mod state;
 mod timeline_page;

@@ -2,6 +2,7 @@
 
 use askama::Template;
 
+use super::refused_filter::refused_filter;
 use crate::cli::embedded::CliFailure;
 use crate::cli::embedded::job_page::Page;
 use crate::cli::embedded::run_page::{run_page, wanted_runs};
@@ -13,12 +14,15 @@ use crate::dashboard::page_clock::PageClock;
 use crate::dashboard::page_link::query;
 use crate::dashboard::page_request::{PageReading, PageRequest};
 use crate::dashboard::page_text::page_text;
+use crate::dashboard::shown_text::ShownText;
 
 /// The number of runs on a page.
 const ITEMS: usize = 50;
 /// The states of the filter.
 const STATES: [&str; 7] =
     ["running", "succeeded", "failed", "timed_out", "lost", "cancelled", "skipped"];
+/// The flags of the filter, and their labels in the form.
+const LABELS: [(&str, &str); 2] = [("--since", "Ended since"), ("--until", "Ended until")];
 
 #[derive(Template)]
 #[template(path = "runs.html")]
@@ -26,6 +30,8 @@ struct RunsPage<'r> {
     layout: Layout<'r>,
     clock: &'r PageClock,
     filter: RunsFilter<'r>,
+    /// The reason why the filter is refused.
+    refused: Option<ShownText>,
     runs: Vec<RunDocument>,
     next: Option<String>,
 }
@@ -93,10 +99,16 @@ impl RunsPage<'_> {
 pub(super) async fn runs_page(reading: &PageReading<'_>) -> Result<String, CliFailure> {
     let request = reading.request;
     let filter = RunsFilter::of(request);
-    let wanted = wanted_runs(&request.flags, Some(filter.job).filter(|job| !job.is_empty()))?;
-    let cursor = Some(filter.cursor).filter(|cursor| !cursor.is_empty());
-    let Page { items, next } = run_page(reading.store, &wanted, cursor, ITEMS).await?;
+    let read = async {
+        let wanted = wanted_runs(&request.flags, Some(filter.job).filter(|job| !job.is_empty()))?;
+        let cursor = Some(filter.cursor).filter(|cursor| !cursor.is_empty());
+        run_page(reading.store, &wanted, cursor, ITEMS).await
+    };
+    let (Page { items, next }, refused) = match reading.in_zone(read).await {
+        Ok(page) => (page, None),
+        Err(failure) => (Page::default(), Some(refused_filter(failure, &LABELS)?)),
+    };
     let runs = all_parsed(items)?;
     let layout = reading.layout("runs");
-    page_text(&RunsPage { layout, clock: &reading.clock, filter, runs, next })
+    page_text(&RunsPage { layout, clock: &reading.clock, filter, refused, runs, next })
 }

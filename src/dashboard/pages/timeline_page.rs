@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use askama::Template;
 
+use super::refused_filter::refused_filter;
 use crate::cli::embedded::CliFailure;
 use crate::cli::embedded::views::{
     ComingStarts, StartFilter, StartSpan, TimelineRuns, last_durations, read_coming, read_past_runs,
@@ -48,6 +49,8 @@ struct TimelinePage<'r> {
     layout: Layout<'r>,
     clock: &'r PageClock,
     filter: TimelineFilter<'r>,
+    /// The reason why the filter is refused.
+    refused: Option<ShownText>,
     axis: TimeAxis,
     /// The times before and after which runs and starts were left out.
     runs_cut: Option<DocumentTime>,
@@ -205,15 +208,21 @@ pub(super) async fn timeline_page(reading: &PageReading<'_>) -> Result<String, C
     let request = reading.request;
     let (clock, now) = (&reading.clock, reading.clock.instant());
     let filter = TimelineFilter::of(request);
-    let axis = filter.axis(clock)?;
-    reading.note_right_until(Some(now.saturating_add(axis.to.since(axis.from) / ROUND)));
     let tags: Vec<&str> = request
         .parameters
         .iter()
         .filter(|(name, _)| name == "tag")
         .map(|(_, value)| value.as_str())
         .collect();
-    let jobs = StartFilter::new(request.name_pattern().as_deref(), filter.queue, &tags)?;
+    let selected = filter.axis(clock).and_then(|axis| {
+        let jobs = StartFilter::new(request.name_pattern().as_deref(), filter.queue, &tags)?;
+        Ok((axis, jobs))
+    });
+    let (axis, jobs) = match selected {
+        Ok(selected) => selected,
+        Err(failure) => return refused_timeline(reading, filter, refused_filter(failure, &[])?),
+    };
+    reading.note_right_until(Some(now.saturating_add(axis.to.since(axis.from) / ROUND)));
     let most_starts = if filter.is_heat() { MOST_COUNTED } else { MOST_DRAWN };
     let (past, coming) = tokio::try_join!(
         async {
@@ -250,12 +259,36 @@ pub(super) async fn timeline_page(reading: &PageReading<'_>) -> Result<String, C
         clock,
         axis,
         filter,
+        refused: None,
         runs_cut: runs_cut.map(DocumentTime::of),
         starts_cut: starts_cut.map(DocumentTime::of),
         only_files_from: only_files_from.map(DocumentTime::of),
         drawing,
         count: items.len(),
         listed: listed(&items, now),
+    })
+}
+
+/// Returns the form of the timeline with a filter that is refused, and with the reason.
+fn refused_timeline(
+    reading: &PageReading<'_>,
+    filter: TimelineFilter<'_>,
+    why: ShownText,
+) -> Result<String, CliFailure> {
+    let clock = &reading.clock;
+    let axis = TimelineFilter { from: "", to: "", ..filter }.axis(clock)?;
+    page_text(&TimelinePage {
+        layout: reading.layout("timeline"),
+        clock,
+        filter,
+        refused: Some(why),
+        axis,
+        runs_cut: None,
+        starts_cut: None,
+        only_files_from: None,
+        drawing: Drawing::Gantt(Gantt::of(&[], axis, clock)),
+        listed: Vec::new(),
+        count: 0,
     })
 }
 

@@ -93,6 +93,7 @@ fn a_refused_page_is_a_page_for_a_browser_and_a_document_for_others() {
         ("worker", "/jobs", 403),
         ("viewer", "/nowhere", 404),
         ("viewer", "/jobs?state=odd", 422),
+        ("viewer", "/timeline?view=odd", 422),
         ("viewer", "/jobs?odd=1", 400),
         ("viewer", "/jobs?cursor=odd", 400),
         ("viewer", "/login?code=odd", 401),
@@ -232,6 +233,53 @@ fn a_trusted_proxy_names_the_path_that_it_takes_off() {
             let html = get("viewer", "/jobs", odd).text();
             assert!(links(&html).contains("/jobs/a"), "{odd}: {html}");
         }
+    }
+}
+
+#[test]
+fn a_typed_time_without_a_zone_is_one_in_the_zone_that_the_form_names() {
+    let scene = ApiScene::start("", "[jobs.a]\nevery = \"1h\"\nshell = \"true\"\n");
+    scene.ctl("operator").run(&["run", "a", "--wait"]).good();
+    // In UTC this time is still to come.
+    let tokyo = jiff::Timestamp::now().in_tz("Asia/Tokyo").unwrap();
+    let typed = tokyo.checked_sub(jiff::Span::new().minutes(5)).unwrap();
+    let typed = typed.strftime("%F %R").to_string().replace(' ', "%20");
+    let get = |path: &str, zone: &str| {
+        let cookie = format!("schedd_own_zone={zone}");
+        let answer =
+            scene.probe.send("operator", "GET", path, &[BROWSER, ("Cookie", &cookie)], b"");
+        checked(path, &answer)
+    };
+    for (path, form, read) in [
+        (format!("/runs?since={typed}"), "Ended since, in Asia/Tokyo", "<tr"),
+        (format!("/timeline?from={typed}"), "From, in Asia/Tokyo", "<rect"),
+        (format!("/act/backfill?name=a&from={typed}"), "one in Asia/Tokyo", "</h2>\n<ol "),
+        (format!("/act/retry?of=filter&since={typed}"), "selects nothing", "selects nothing"),
+    ] {
+        let html = get(&path, "Asia/Tokyo");
+        assert!(html.contains(form) && html.contains(read), "{path}: {html}");
+    }
+    let html = get(&format!("/runs?since={typed}"), "UTC");
+    assert!(html.contains("wanted a past time"), "{html}");
+}
+
+#[test]
+fn a_faulty_filter_is_refused_in_its_form_with_what_was_typed() {
+    let scene = ApiScene::start("", "");
+    for (path, typed, why) in [
+        ("/runs?since=never&job=a", "value=\"never\"", "Ended since: "),
+        ("/runs?job=NOT", "value=\"NOT\"", "job: "),
+        ("/runs?job=none&tag=team", "value=\"team\"", "none"),
+        ("/jobs?queue=a%20b&q=mail", "value=\"mail\"", "Queue: "),
+        ("/timeline?from=soonish&q=mail", "value=\"soonish\"", "from: "),
+        ("/timeline?from=2026-01-02&to=2026-01-01", "value=\"2026-01-02\"", "an end after"),
+        ("/timeline?from=2026-01-01&to=2027-01-01", "value=\"2027-01-01\"", "at most 31 days"),
+        ("/timeline?queue=%20&tag=team", "value=\"team\"", "queue: "),
+    ] {
+        let html = page(&scene, "viewer", path);
+        let alert = html.split_once("role=\"alert\">").expect(path).1;
+        assert!(alert.split('<').next().unwrap().contains(why), "{path}: {html}");
+        assert!(html.contains(typed), "{path}: {html}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{links, open, page};
+use super::{links, page};
 use crate::api::{ApiScene, DEFINING};
 use crate::support::wait::{LONG, until};
 
@@ -82,22 +82,6 @@ fn the_load_names_the_minutes_in_which_jobs_meet() {
     // The 7th is a Monday, so its hour 3 has both jobs.
     assert!(html.contains("<title>Mon 3:00, 2 starts</title>"), "{html}");
     assert!(html.contains("<title>Tue 3:00, 1 starts</title>"), "{html}");
-}
-
-#[test]
-fn a_time_that_cannot_be_shown_is_refused() {
-    let scene = ApiScene::start("", "");
-    for query in [
-        "from=soonish",
-        "from=2026-01-02&to=2026-01-01",
-        "from=2026-01-01&to=2027-01-01",
-        "view=odd",
-        "queue=%20",
-    ] {
-        let answer = open(&scene, "viewer", &format!("/timeline?{query}"));
-        assert_eq!(answer.status, 422, "{query}: {}", answer.text());
-        super::checked("/timeline", &answer);
-    }
 }
 
 #[test]
