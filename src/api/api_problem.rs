@@ -202,11 +202,16 @@ fn faults_in(detail: &str) -> Vec<Fault> {
     parts.iter().map(|(name, message)| Fault::of_message(*name, message)).collect()
 }
 
-/// Returns the name of a parameter and the message about it, of a text such as `since: found X`.
+/// Returns the name of a parameter and the message about it, of a text such as `since: found X` or
+/// `queue name "X" is not valid`.
 fn named(text: &str) -> Option<(&str, &str)> {
-    let (name, message) = text.split_once(": ")?;
-    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    (!name.is_empty() && name.bytes().all(is_name)).then_some((name, message))
+    let is_name = |name: &str| {
+        let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        !name.is_empty() && name.bytes().all(is_of_name)
+    };
+    let of_kind = text.split_once(" name \"").map(|(kind, _)| (kind, text));
+    let pairs = [text.split_once(": "), of_kind];
+    pairs.into_iter().flatten().find(|(name, _)| is_name(name))
 }
 
 /// Returns `text` with `name` in place of the flag `flag`, where the flag is a whole word. A flag of a
@@ -267,6 +272,8 @@ mod tests {
         let one = "the job has no run; wanted: a run";
         assert_eq!(texts(one), [format!("found {one}")]);
         assert_eq!(texts("limit: found 1, wanted 2; or none").len(), 1);
+        let name = faults_in("queue name \"A\" is not valid: wanted a-z");
+        assert_eq!(name[0].path.as_deref(), Some("queue"));
     }
 
     #[test]
