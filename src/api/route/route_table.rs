@@ -141,6 +141,8 @@ const LIMIT: Parameter =
     parameter("limit", "", Number(1, 1_000), "at most this number of items (50)");
 const CURSOR: Parameter = parameter("cursor", "", Text, "the value of next in the page before");
 const TAG: Parameter = parameter("tag", "--tag", Tags, "only with this tag, NAME or NAME=VALUE");
+/// The tag in the form of a page, which itself refuses a text that is no tag.
+const TYPED_TAG: Parameter = parameter("tag", "--tag", Texts, TAG.meaning);
 const TZ: Parameter = parameter("tz", "--tz", Text, "the zone of times without an offset");
 const Q: Parameter =
     parameter("q", "", Text, "only jobs whose names have this part, or match this pattern");
@@ -336,7 +338,7 @@ pub(in crate::api) static ROUTES: &[Route] = &[
         QUEUE,
         SOURCE,
         FAILED,
-        TAG, CURSOR
+        TYPED_TAG, CURSOR
     ], "" Other, "The page of jobs"),
     route!(GET "/jobs/{job}" VIEWER, Page(PageKind::Job), [
         parameter("at", "", Text, "the time to explain")
@@ -347,7 +349,7 @@ pub(in crate::api) static ROUTES: &[Route] = &[
         SINCE,
         UNTIL,
         DEAD,
-        TAG, CURSOR
+        TYPED_TAG, CURSOR
     ], "" Other, "The page of runs"),
     route!(GET "/runs/{run}" VIEWER, Page(PageKind::Run), [
         parameter("attempt", "--attempt", Number(1, u32::MAX), "the attempt whose output is shown (the last)")
@@ -359,7 +361,7 @@ pub(in crate::api) static ROUTES: &[Route] = &[
         parameter("to", "", Time, "the end of the time that is shown"),
         Q,
         parameter("queue", "", Text, "only jobs of this queue"),
-        TAG
+        TYPED_TAG
     ], "" Other, "The page of past and coming runs by time"),
     route!(GET "/chains" VIEWER, Page(PageKind::Chains), [
         parameter("job", "", Text, "only the chain of this job")

@@ -21,7 +21,7 @@ const ITEMS: usize = 50;
 /// The states of the filter.
 const STATES: [&str; 6] = ["scheduled", "running", "retrying", "paused", "manual", "finished"];
 /// The flags of the filter, and their labels in the form.
-const LABELS: [(&str, &str); 1] = [("--queue", "Queue")];
+const LABELS: [(&str, &str); 2] = [("--state", "State"), ("--tag", "Tag")];
 
 #[derive(Template)]
 #[template(path = "jobs.html")]

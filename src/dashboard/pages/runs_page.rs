@@ -22,7 +22,12 @@ const ITEMS: usize = 50;
 const STATES: [&str; 7] =
     ["running", "succeeded", "failed", "timed_out", "lost", "cancelled", "skipped"];
 /// The flags of the filter, and their labels in the form.
-const LABELS: [(&str, &str); 2] = [("--since", "Ended since"), ("--until", "Ended until")];
+const LABELS: [(&str, &str); 4] = [
+    ("--state", "State"),
+    ("--since", "Ended since"),
+    ("--until", "Ended until"),
+    ("--tag", "Tag"),
+];
 
 #[derive(Template)]
 #[template(path = "runs.html")]

@@ -92,7 +92,6 @@ fn a_refused_page_is_a_page_for_a_browser_and_a_document_for_others() {
     for (caller, path, status) in [
         ("worker", "/jobs", 403),
         ("viewer", "/nowhere", 404),
-        ("viewer", "/jobs?state=odd", 422),
         ("viewer", "/timeline?view=odd", 422),
         ("viewer", "/jobs?odd=1", 400),
         ("viewer", "/jobs?cursor=odd", 400),
@@ -268,9 +267,13 @@ fn a_faulty_filter_is_refused_in_its_form_with_what_was_typed() {
     let scene = ApiScene::start("", "");
     for (path, typed, why) in [
         ("/runs?since=never&job=a", "value=\"never\"", "Ended since: "),
-        ("/runs?job=NOT", "value=\"NOT\"", "job: "),
+        ("/runs?job=NOT", "value=\"NOT\"", "job name"),
         ("/runs?job=none&tag=team", "value=\"team\"", "none"),
-        ("/jobs?queue=a%20b&q=mail", "value=\"mail\"", "Queue: "),
+        ("/jobs?queue=a%20b&q=mail", "value=\"mail\"", "queue name"),
+        ("/jobs?state=odd&q=mail", "value=\"mail\"", "State: "),
+        ("/jobs?tag=A%20B", "value=\"A B\"", "Tag: "),
+        ("/runs?tag=A%20B", "value=\"A B\"", "Tag: "),
+        ("/timeline?tag=A%20B", "value=\"A B\"", "tag: "),
         ("/timeline?from=soonish&q=mail", "value=\"soonish\"", "from: "),
         ("/timeline?from=2026-01-02&to=2026-01-01", "value=\"2026-01-02\"", "an end after"),
         ("/timeline?from=2026-01-01&to=2027-01-01", "value=\"2027-01-01\"", "at most 31 days"),
