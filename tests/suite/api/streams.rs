@@ -7,7 +7,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::{ApiScene, DEFINING};
-use crate::support::wait::LONG;
+use crate::support::wait::{LONG, until};
 
 /// A connection that follows events.
 struct Follower(BufReader<TcpStream>);
@@ -108,7 +108,14 @@ fn what_happens_is_followed_and_ended_runs_are_sent_again() {
 fn an_event_is_not_sent_again_to_a_follower_that_comes_back_with_its_id() {
     let scene = ApiScene::start("", "[jobs.a]\nshell = \"true\"\n");
     let mut first = Follower::of(&scene, "/v1/events", &[]);
-    let run = || scene.post("operator", "/v1/jobs/a/run", "").of(200)["run_id"].clone();
+    let run = || {
+        let run = scene.post("operator", "/v1/jobs/a/run", "").of(200)["run_id"].clone();
+        until("the run ends", LONG, || {
+            let shown = scene.get("viewer", &format!("/v1/runs/{}", run.as_str().unwrap())).of(200);
+            (!shown["finished_at"].is_null()).then_some(())
+        });
+        run
+    };
     run();
     let mut id = first.event("run_ended").id.unwrap();
     // The source of events looks once a second, so some of these runs are sent before it saw them.
