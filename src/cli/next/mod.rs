@@ -31,7 +31,7 @@ use schedd_store::{JobRecord, Store};
 pub(crate) use chain_times::root_of;
 use chain_times::{OF_ROOT, roots_in};
 pub(crate) use next_flags::NextArgs;
-use next_rows::{Coming, Style, comings, report};
+use next_rows::{Coming, Style, comings, give_way, report};
 use planned_times::Planned;
 
 /// The number of times shown for one job or expression if `-n` is not given.
@@ -133,14 +133,6 @@ pub(crate) async fn next(
         }
     }
     Ok(0)
-}
-
-/// Lets other tasks go on, after each hundredth time. A schedd that prints many times for a request
-/// would otherwise renew no leases.
-async fn give_way(done: usize) {
-    if done % 100 == 99 {
-        tokio::task::yield_now().await;
-    }
 }
 
 /// Returns the time zone `name`, which is the value of `--tz`.

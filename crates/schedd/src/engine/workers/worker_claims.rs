@@ -43,11 +43,11 @@ pub(crate) struct WorkerClaims {
 }
 
 /// A claimed run: the definition of its job, its claim, and when the claim was sent.
-pub(super) type ClaimedRun = (Arc<Definition>, Claim, BootInstant);
+pub(super) type WonClaim = (Arc<Definition>, Claim, BootInstant);
 
 /// The runs that were claimed for the worker whose turn it is.
 #[derive(Default)]
-pub(in crate::engine) struct ClaimedRuns(Mutex<Vec<ClaimedRun>>);
+pub(in crate::engine) struct ClaimedRuns(Mutex<Vec<WonClaim>>);
 
 impl StartClaimed for ClaimedRuns {
     fn start_claimed(
@@ -61,7 +61,7 @@ impl StartClaimed for ClaimedRuns {
 }
 
 impl ClaimedRuns {
-    pub(super) fn take(&self) -> Vec<ClaimedRun> {
+    pub(super) fn take(&self) -> Vec<WonClaim> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -140,8 +140,8 @@ impl WorkerClaims {
     pub(super) async fn sort_out(
         &self,
         waiting: &WaitingAsk,
-        taken: Vec<ClaimedRun>,
-    ) -> (Vec<ClaimedRun>, Vec<ClaimedRun>) {
+        taken: Vec<WonClaim>,
+    ) -> (Vec<WonClaim>, Vec<WonClaim>) {
         if !waiting.is_marked || taken.is_empty() {
             return (taken, Vec::new());
         }
@@ -152,14 +152,14 @@ impl WorkerClaims {
         );
         let (Ok(note), Ok(records)) = (note, records) else { return (taken, Vec::new()) };
         let note = note.unwrap_or_default();
-        let (noted, node) = (NotedRuns::of(&note), self.node.settings.incarnation.as_str());
+        let (noted, here) = (NotedRuns::of(&note), self.node.settings.incarnation.as_str());
         let is_own = |record: &Result<Option<RunRecord>, StoreError>| match record {
-            Ok(Some(record)) => record.incarnation.as_deref() == Some(node),
+            Ok(Some(record)) => record.incarnation.as_deref() == Some(here),
             _ => true,
         };
         let own = taken.into_iter().zip(&records).filter(|(_, record)| is_own(record));
         own.map(|(run, _)| run)
-            .partition(|(_, claim, _)| noted.has_claim(&claim.run.to_string(), node))
+            .partition(|(_, claim, _)| noted.has_claim(&claim.run.to_string(), here))
     }
 
     /// Returns the runs in `note` that the question `ask` got and that are open.

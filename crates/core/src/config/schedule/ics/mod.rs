@@ -50,7 +50,7 @@ fn events_of(text: &str, zone: &Zone) -> Result<Vec<(usize, Event)>, IcsError> {
             .iter()
             .filter(move |line| line.name == name && line.value.eq_ignore_ascii_case("VCALENDAR"))
     };
-    let Some(last) = of_calendars("BEGIN").last() else {
+    let Some(last) = of_calendars("BEGIN").next_back() else {
         return Err(IcsError {
             line: 1,
             problem: "found no BEGIN:VCALENDAR, wanted an iCalendar file".to_owned(),

@@ -138,16 +138,12 @@ impl Claimer {
             } else if due_run.is_owed && !is_child {
                 overlap = definition.spec.overlap_when_missed();
             }
-            let max_caught_up = match definition.spec.overlap_when_missed() {
-                Overlap::Queue { max } if !due_run.run.is_manual() && !is_child => Some(max),
-                _ => None,
-            };
             let order = ClaimOrder {
                 run: due_run.run.clone(),
                 rev: definition.record.rev.clone(),
                 delivery: definition.spec.delivery,
                 overlap,
-                max_caught_up,
+                max_caught_up: max_caught_up(&definition, &due_run.run),
                 max_age: definition.spec.catch_up.max_age,
                 latest_start: definition.latest_start(&due_run.run),
                 max_runs: definition.spec.shape.max_runs,
@@ -202,5 +198,15 @@ pub(super) fn due<'a>(
         due: run.due(),
         not_before: definition.not_before(),
         now,
+    }
+}
+
+/// Returns the most runs of the job that may wait behind a run that is caught up. `None` if the rule
+/// for runs on time applies: to manual runs, and to children, which start after their parents.
+fn max_caught_up(definition: &Definition, run: &RunId) -> Option<u32> {
+    let is_regular = !run.is_manual() && definition.spec.schedule.parents().is_none();
+    match definition.spec.overlap_when_missed() {
+        Overlap::Queue { max } if is_regular => Some(max),
+        _ => None,
     }
 }
