@@ -87,9 +87,9 @@
 //!
 //! A job with a `handler` has a lane that no node serves. A worker asks a node for runs over HTTP
 //! ([`api`]). `engine::workers` polls these lanes for all waiting workers together, and claims runs
-//! by the scripts of steps 4 to 7. The holder of such a run is the worker, and no node remembers
-//! the run. So a worker may report to any node, and the reaper of any node takes back the runs of a
-//! dead worker.
+//! by the scripts of steps 4 to 7. The holder of such a run is the worker. So a worker may report to
+//! any node, and the reaper of any node takes back the runs of a dead worker. A question that waits
+//! belongs to the node that got it last (`engine::workers::ask_turn`).
 //!
 //! A [`schedd::Worker`] within a program is a node of its own, which serves only the lanes of its
 //! handlers. It takes the path of all other runs, and its handlers take the place of the executor.
@@ -119,8 +119,7 @@
 //!
 //! A gate ([`schedd_core::domain::queue::gate`]) is a concurrency key, a group, or a job that must
 //! not run at the same time. `claim_runs.lua` checks the gates of a run in a fixed order, after all
-//! other
-//! checks. A run that finds a gate without a free place leaves its lane and waits at this gate
+//! other checks. A run that finds a gate without a free place leaves its lane and waits at this gate
 //! (`gate_waiters:G`). The run keeps the places (`gate_holders:G`) that it already got at earlier
 //! gates.
 //!

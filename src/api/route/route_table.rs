@@ -420,6 +420,11 @@ mod tests {
         for route in ROUTES {
             for parameter in route.parameters.iter().filter(|known| !known.flag.is_empty()) {
                 let (good, bad) = match parameter.kind {
+                    // A request gets fewer next times than a command.
+                    Number(least, most) if parameter.flag == "--count" => (
+                        vec![least.to_string(), most.to_string()],
+                        vec![(i64::from(least) - 1).to_string()],
+                    ),
                     Number(least, most) => (
                         vec![least.to_string(), most.to_string()],
                         vec![(i64::from(least) - 1).to_string(), (u64::from(most) + 1).to_string()],

@@ -1,5 +1,4 @@
-//! The start of a job's process. Only this file, `awaited` and `reaping` have
-//! unsafe code.
+//! The start of a job's process. Only this file and `reaping` have unsafe code.
 //!
 //! Invariant: the child leads its own session, dies with the keeper, and has default signal
 //! dispositions and an empty mask. The child has only its three standard descriptors. The child

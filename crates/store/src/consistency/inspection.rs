@@ -1,7 +1,7 @@
 //! The facts that the consistency check compares: the index entries of each job, and the sets that
 //! contain each run. This module changes nothing in Redis.
 //!
-//! Invariant: the facts of one job or one run all come from the same moment, unless more than 200
+//! Invariant: the facts of one job or one run all come from the same moment, unless more than 100
 //! lanes are searched for it. Facts read in pages may be old when they are compared, so a finding
 //! is checked again before it is reported.
 
@@ -70,7 +70,7 @@ impl JobToInspect<'_> {
 
 impl Store {
     /// Returns the index entries of each of these jobs. All entries of one job are from the same
-    /// moment, unless more than 200 lanes are searched. A job that changed since the caller read it
+    /// moment, unless more than 100 lanes are searched. A job that changed since the caller read it
     /// gives None.
     pub async fn inspect_jobs(
         &self,

@@ -251,7 +251,8 @@ impl Notes {
         let word = reason.as_ref().map(NodeEventKind::word);
         for other in ["queue_paused", "queue_full", "queue_rated"] {
             if word != Some(other) {
-                state.end(&(other, Some(queue.clone())), AT_LIMIT_GAP);
+                let gap = if other == "queue_paused" { GAP } else { AT_LIMIT_GAP };
+                state.end(&(other, Some(queue.clone())), gap);
             }
         }
         if let Some(reason) = reason {
