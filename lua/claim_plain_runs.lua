@@ -6,7 +6,7 @@
 -- A run that another node claimed first is passed over.
 -- Guard: the run is in the due set and ready; its job has the revision that the caller read, and no
 -- open run.
--- A repeated call with the same token replies with the same fences.
+-- A repeated call of the node with the same token replies with the same fences.
 -- Keys: due:any, leases, fence:any, jobs, stop_requests:any, nudge, running (of this queue),
 --   queue:any (its settings), queue_state, not_while:any
 -- Keys of each item: run, job, open, successor_run
@@ -44,10 +44,10 @@ local ready = redis.call('ZMSCORE', k.due, unpack(ids))
 local is_any_open = redis.call('EXISTS', unpack(of_open)) > 0
 
 -- Returns the fence of a run that is not due: 0, or the fence of its first attempt if an earlier
--- call with this token claimed the run. Returns nil if this token claimed a later attempt.
+-- call of this node with this token claimed the run. Returns nil if the call claimed a later attempt.
 local function fence_of_claimed(k)
-  local run = redis.pcall('HMGET', k.run, 'state', 'claim', 'fence', 'attempt', 'claimed_before')
-  if run[1] ~= 'running' or run[2] ~= token then return '0' end
+  local run = redis.pcall('HMGET', k.run, 'state', 'claim', 'fence', 'attempt', 'claimed_before', 'incarnation')
+  if run[1] ~= 'running' or run[2] ~= token or run[6] ~= incarnation then return '0' end
   if run[4] == '1' and run[5] == '0' then return run[3] end
 end
 

@@ -260,7 +260,7 @@ local claimed, slots = 0, tonumber(slots)
 -- repeated call.
 local judged = {}
 
-local RUN_FIELDS = {'attempt', 'state', 'claim', 'fence', 'recoveries', 'failures', 'lease_end', 'unclear', 'claimed_before', 'waiting_for',
+local RUN_FIELDS = {'attempt', 'state', 'claim', 'incarnation', 'fence', 'recoveries', 'failures', 'lease_end', 'unclear', 'claimed_before', 'waiting_for',
   'places', 'came_at', 'ready', 'waited_from', 'waits', 'rev', 'handed_back', 'ready_at', 'delivery', 'started_at',
   'retried_at', 'parents'}
 local JOB_FIELDS = {'rev', 'pending', 'ended', 'paused', 'once', 'started_count', 'notify', 'watched', 'skipped_behind', 'first_rev',
@@ -273,9 +273,11 @@ local function read_fields(key, names)
   return fields
 end
 
--- Returns the reply for a run that is not in the due set. A repeated call gets its claim again.
+-- Returns the reply for a run that is not in the due set. A repeated call of the node gets its claim
+-- again.
 local function absent(run, is_named_twice)
-  if run.state ~= 'running' or run.claim ~= token or is_named_twice then return {'gone'} end
+  local is_repeated = run.state == 'running' and run.claim == token and run.incarnation == incarnation
+  if not is_repeated or is_named_twice then return {'gone'} end
   claimed = claimed + 1
   return {'claimed', run.fence, whole(run.attempt, COUNT), whole(run.lease_end, FENCE), whole(run.recoveries, COUNT),
     whole(run.failures, COUNT), whole(run.unclear, COUNT), run.claimed_before == '0' and 0 or 1}

@@ -42,7 +42,7 @@
 
 local epoch = redis.call('GET', k.epoch) or ''
 if epoch ~= read then return {'moved', epoch} end
-local run = redis.call('HMGET', k.run, 'state', 'fence', 'verdict_fence', 'places', 'restored', 'chain_since')
+local run = redis.call('HMGET', k.run, 'state', 'fence', 'verdict_fence', 'places', 'restored', 'chain_since', 'finished_at')
 local last = whole(run[2], FENCE)
 local is_regular = not is_manual(id)
 -- The occurrence was recorded as skipped without a claim, but ran before Redis lost its data. A
@@ -119,6 +119,8 @@ if is_replaced then
   add_to_counter(k.counters, run[1], -1)
   redis.call('ZREM', k.dead, id)
   redis.call('ZREM', k.job_dead, id)
+  -- The replaced end decided whether the job is failing, unless a later end did.
+  if redis.call('HGET', k.job, 'judged_at') == run[7] then redis.call('HDEL', k.job, 'judged_at') end
 end
 k.given = tonumber(notified_before)
 end_run(k, id, state, reason, math.min(tonumber(finished_at), now), facts)

@@ -100,22 +100,28 @@ impl Store {
         Ok(self.link.query(&mut pipeline).await?.get(2).and_then(text_of).unwrap_or_default())
     }
 
-    /// Forgets the note of the claims of a worker with this id.
-    pub async fn forget_worker_claim(&self, id: &str) -> Result<(), StoreError> {
+    /// Replaces the note of the claims of a worker with this id by `mark`.
+    pub async fn shorten_worker_claim(
+        &self,
+        id: &str,
+        mark: &str,
+        keep: Duration,
+    ) -> Result<(), StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("DEL").arg(self.keys.answer(id));
+        let note = pipeline.cmd("SET").arg(self.keys.answer(id)).arg(format!(" {mark}"));
+        note.arg("PX").arg(millis(keep));
         self.link.query(&mut pipeline).await.map(drop)
     }
 
     /// Returns the commands that add the ids of the runs that the claim `id` of a worker is about to
-    /// claim, for the length of their leases. So the same claim finds these runs if its answer was
+    /// claim, and keep the note for `keep`. So the same claim finds these runs if its answer was
     /// lost, also if it is sent again while the first is under way.
     pub(crate) fn worker_claim_note<'r>(
         &self,
         id: &str,
         writer: &str,
         runs: impl Iterator<Item = &'r RunId>,
-        lease: Duration,
+        keep: Duration,
     ) -> Vec<redis::Cmd> {
         let key = self.keys.answer(id);
         let mut ids = format!(" {writer}");
@@ -125,7 +131,7 @@ impl Store {
         }
         let (mut append, mut expire) = (redis::cmd("APPEND"), redis::cmd("PEXPIRE"));
         append.arg(&key).arg(ids);
-        expire.arg(&key).arg(millis(lease));
+        expire.arg(&key).arg(millis(keep));
         vec![append, expire]
     }
 

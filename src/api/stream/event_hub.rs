@@ -249,7 +249,7 @@ impl Reader {
 }
 
 /// Returns the score below which the history of each place gets no more runs. Another run with a lower
-/// id may still end in a later millisecond.
+/// id may still end in the same millisecond.
 pub(super) async fn settled_until(places: &MergedPlaces) -> Result<f64, CliFailure> {
     // The history of each place has the times of its own Redis.
     let times = places.each(|store| async move { store.now().await }).await?;

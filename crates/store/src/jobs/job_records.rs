@@ -51,7 +51,8 @@ pub struct JobRecord {
     pub name: JobName,
     /// The job's revision.
     pub rev: Rev,
-    /// The first revision of the job. Runs of older revisions belong to an earlier job of this name.
+    /// The first revision with the present definition. Runs of older revisions belong to an earlier job
+    /// of this name.
     pub same_since: Rev,
     /// The definition as canonical JSON, written by `config::to_canonical`.
     pub definition: String,

@@ -94,15 +94,14 @@ impl Store {
             Some(Value::Array(pair)) => pair.get(1).and_then(number_of).and_then(UnixMillis::new),
             _ => None,
         };
-        let found: Vec<(&Value, UnixMillis)> = match answer.first() {
-            Some(Value::Array(flat)) => flat
-                .chunks_exact(2)
-                .filter_map(|pair| Some((&pair[0], UnixMillis::new(number_of(&pair[1])?)?)))
-                .collect(),
-            _ => Vec::new(),
+        let flat: &[Value] = match answer.first() {
+            Some(Value::Array(flat)) => flat,
+            _ => &[],
         };
+        let due = |pair: &[Value]| Some((pair[0].clone(), UnixMillis::new(number_of(&pair[1])?)?));
+        let found: Vec<(Value, UnixMillis)> = flat.chunks_exact(2).filter_map(due).collect();
         let next_page = match found.last() {
-            Some((_, last)) if found.len() == limit => {
+            Some((_, last)) if flat.len() == limit * 2 => {
                 let skip = found.iter().rev().take_while(|(_, due)| due == last).count();
                 let before = if *last == range.from { range.skip } else { 0 };
                 Some(DueRange { from: *last, skip: before + skip, ..range })

@@ -36,9 +36,9 @@ pub struct Claimant {
     pub incarnation: String,
     /// The duration of each lease that the node takes.
     pub lease: Duration,
-    /// The name of the writer, if each call stores it and the ids of its runs before it claims them, for
-    /// the length of the lease. [`Store::read_worker_claim`] reads them by the token of the call.
-    pub claim_note: Option<String>,
+    /// The name of the writer, if each call stores it and the ids of its runs before it claims them; and
+    /// the time for which they are kept. [`Store::read_worker_claim`] reads them by the token of the call.
+    pub claim_note: Option<(String, Duration)>,
 }
 
 /// An order to claim a run, with the rules of its job and the next run to plan.
@@ -213,8 +213,10 @@ impl Store {
         #[cfg(feature = "mutants")]
         self.zrem_first(lane, orders.iter().map(|order| &order.run)).await;
         let runs = orders.iter().map(|order| &order.run);
-        let note = |writer| self.worker_claim_note(token, writer, runs, claimant.lease);
-        let mut note = claimant.claim_note.as_deref().map_or_else(Vec::new, note);
+        let mut note = match &claimant.claim_note {
+            Some((writer, keep)) => self.worker_claim_note(token, writer, runs, *keep),
+            None => Vec::new(),
+        };
         let plain = self.claim_plain_runs(slots, claimant, lane, token, orders, &mut note).await?;
         let rest = &orders[plain.len()..];
         let mut won: BTreeSet<RunId> =

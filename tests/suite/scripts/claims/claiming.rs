@@ -10,7 +10,9 @@ use schedd_store::{
 };
 
 use crate::scripts::jobs::removing::removal;
-use crate::scripts::world::{World, claimant, definition, name, queue, run_of, t, token, version};
+use crate::scripts::world::{
+    LEASE, World, claimant, definition, name, queue, run_of, t, token, version,
+};
 
 #[tokio::test]
 async fn a_claim_takes_the_run_and_plants_the_next_in_one_step() {
@@ -47,7 +49,7 @@ async fn a_noted_claim_names_the_runs_it_wanted_also_those_that_it_did_not_win()
     let of_other = std::slice::from_ref(&orders[1]);
     let lane = queue("default");
     store.claim_runs(1, &claimant("n2"), &lane, "other", of_other).await.unwrap();
-    let worker = Claimant { claim_note: Some("@x".to_owned()), ..claimant("n1") };
+    let worker = Claimant { claim_note: Some(("@x".to_owned(), LEASE)), ..claimant("n1") };
     let mut replies = store.claim_runs(2, &worker, &lane, "question", &orders).await.unwrap();
     assert!(matches!(replies.pop(), Some(ClaimReply::Gone)));
     World::won(replies.remove(0));
@@ -78,14 +80,17 @@ async fn a_claim_repeated_with_its_token_gives_the_same_fence_and_changes_nothin
     let second = call(7, "once", order.clone()).await;
     assert_eq!((second.fence, second.attempt), (first.fence, first.attempt));
     assert_eq!(world.snapshot(), before);
-    let other = world
-        .at(7)
-        .claim_runs(usize::MAX, &claimant("n1"), &queue("default"), "other", &[order])
-        .await
-        .unwrap()
-        .remove(0);
-    assert!(matches!(other, ClaimReply::Gone));
-    assert_eq!(world.snapshot(), before);
+    // A worker sends the question with one id to several nodes.
+    let judged = ClaimOrder { max_runs: Some(9), ..order.clone() };
+    for (node, token, order) in
+        [("n1", "other", &order), ("n2", "once", &order), ("n2", "once", &judged)]
+    {
+        let (store, lane) = (world.at(7), queue("default"));
+        let orders = std::slice::from_ref(order);
+        let replies = store.claim_runs(usize::MAX, &claimant(node), &lane, token, orders).await;
+        assert!(matches!(replies.unwrap()[..], [ClaimReply::Gone]), "{node} {token}");
+        assert_eq!(world.snapshot(), before);
+    }
 }
 
 #[tokio::test]

@@ -61,7 +61,7 @@ async fn what_is_there_is_claimed_renewed_ended_recovered_and_cancelled() {
     let a = world.win_with(0, &run_of("a", 0), Overlap::Skip, 1000).await;
     // The note of a claim is new, and the claim does without it.
     let (store, worker) =
-        (world.at(0), Claimant { claim_note: Some("@x".to_owned()), ..claimant("n1") });
+        (world.at(0), Claimant { claim_note: Some(("@x".to_owned(), LEASE)), ..claimant("n1") });
     let claimed = store.claim_runs(1, &worker, &queue("default"), "question", &[order]).await;
     World::won(claimed.unwrap().remove(0));
     assert_eq!(store.read_worker_claim("question").await.unwrap(), None);

@@ -133,8 +133,7 @@ async fn take_back(reaper: &Reaper, incarnation: &str) -> Result<(), StoreError>
                 && record.incarnation.as_deref() == Some(incarnation)
                 && record.fence == Some(lease.fence);
             if is_its {
-                recover_alone(reaper, lease, Duration::MAX).await?;
-                taken += 1;
+                taken += usize::from(recover_alone(reaper, lease, Duration::MAX).await?);
             }
         }
         if count < PAGE {

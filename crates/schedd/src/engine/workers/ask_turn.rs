@@ -3,10 +3,10 @@
 //! A worker sends a question again, to this node or to another, if it got no answer. Redis keeps a note
 //! of each question: marks of the nodes that let it wait, and the runs that were claimed for it, in the
 //! order of time. The last mark before a claim decides: if it is the mark of another node, the claim is
-//! void, and its runs are given back.
+//! void, and its runs are given back. The first claim for a question that finds no mark stands.
 //!
 //! Invariant: the note of a claim is written before the claim. So a node that marks a question, and then
-//! reads the note, finds each claim that is not void.
+//! reads the note, finds each claim that is not void, but for those that Redis carries out later.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -72,7 +72,7 @@ impl<'n> NotedRuns<'n> {
                 last = Some(mark);
             } else if let Some(node) = word.strip_prefix(WRITER) {
                 writer = node;
-            } else if last.is_none_or(|last| last == writer) {
+            } else if writer.is_empty() || last.is_none_or(|last| last == writer) {
                 // A run is noted each time that its claim is tried.
                 if !runs.ids.contains(&word) {
                     runs.ids.push(word);
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(runs(""), "");
         assert_eq!(runs(" @ a@1 b@2 @ a@1"), "a@1 b@2");
         assert_eq!(runs(" !x @x a@1 !y @x b@2 @y c@3"), "a@1 c@3");
-        assert_eq!(runs(" @ a@1 !x @ b@2 @x c@3 !y"), "a@1 c@3");
+        assert_eq!(runs(" @ a@1 !x @ b@2 @x c@3 !y"), "a@1 b@2 c@3");
         // Both nodes wanted the run, and the record says which of them got it.
         let noted = NotedRuns::of(" !x !y @x a@1 @y a@1 b@2");
         assert!(noted.has_claim("a@1", "y") && !noted.has_claim("a@1", "x"));

@@ -50,6 +50,8 @@ pub(super) struct WaitingAsk {
     pub(super) turn: Arc<AskTurn>,
     /// True if a search for an earlier question with the same id found no open runs.
     pub(super) is_looked_up: bool,
+    /// True if the question has to be marked before the next claim for it.
+    pub(super) needs_mark: bool,
     /// True if the note of the question has its mark.
     pub(super) is_marked: bool,
     answer: oneshot::Sender<Result<Vec<HandedRun>, StoreError>>,
@@ -64,7 +66,16 @@ impl WaitingAsk {
         turn: Arc<AskTurn>,
         answer: oneshot::Sender<Result<Vec<HandedRun>, StoreError>>,
     ) -> Self {
-        Self { ask, until, turn, is_looked_up: false, is_marked: false, answer, number: 0 }
+        Self {
+            ask,
+            until,
+            is_looked_up: false,
+            needs_mark: turn.is_shared,
+            is_marked: false,
+            turn,
+            answer,
+            number: 0,
+        }
     }
 
     /// Answers the question. The asker may be gone.

@@ -30,6 +30,11 @@ pub struct WorkerAsk {
 }
 
 impl WorkerAsk {
+    /// Returns the time for which Redis keeps the note of the question: its wait, and a lease.
+    pub(super) fn noted_for(&self) -> Duration {
+        self.wait.saturating_add(self.lease)
+    }
+
     /// Returns the holder of the runs, as records of runs name it.
     pub(super) fn holder(&self) -> String {
         format!("worker:{}", self.worker)

@@ -221,6 +221,12 @@ async fn serve_and_answer(
         }
     };
     let now = BootInstant::now();
+    for served in &served {
+        // The other desks of this node serve the question now.
+        if served.is_elsewhere && served.has_turn && served.runs.is_empty() {
+            served.waiting.turn.give_back();
+        }
+    }
     let mut waiting = answer_those(served, |served| {
         !served.runs.is_empty()
             || served.failure.is_some()
@@ -230,7 +236,8 @@ async fn serve_and_answer(
     let new = waiting.iter_mut().filter(|served| {
         served.waiting.is_looked_up && !served.waiting.is_marked && !served.waiting.is_gone()
     });
-    join_all(new.map(|served| begin_to_wait(claims, served))).await;
+    let marked = join_all(new.map(|served| begin_to_wait(claims, served))).await;
+    let again = again.or(marked.contains(&false).then_some(claims.node.settings.tick));
     let waiting = answer_those(waiting, |served| !served.runs.is_empty());
     for served in &waiting {
         if served.has_turn {
@@ -251,8 +258,9 @@ fn answer_those(served: Vec<ServedAsk>, is_over: impl FnMut(&ServedAsk) -> bool)
 }
 
 /// Marks a question that found no runs as this node's, and gives it the runs that another node has
-/// claimed for it meanwhile. A question without a mark waits too.
-async fn begin_to_wait(claims: &WorkerClaims, served: &mut ServedAsk) {
+/// claimed for it meanwhile. Returns false if the question must be looked up again, because Redis did
+/// not answer.
+async fn begin_to_wait(claims: &WorkerClaims, served: &mut ServedAsk) -> bool {
     match claims.mark(&mut served.waiting).await {
         Ok(runs) if runs.is_empty() => {}
         Ok(runs) => {
@@ -260,8 +268,14 @@ async fn begin_to_wait(claims: &WorkerClaims, served: &mut ServedAsk) {
                 served.runs = runs;
             }
         }
-        Err(error) => claims.node.outage_log.failed(&error, "workers get no runs"),
+        Err(error) => {
+            claims.node.outage_log.failed(&error, "workers get no runs");
+            served.waiting.is_looked_up = false;
+            served.waiting.needs_mark = true;
+            return false;
+        }
     }
+    true
 }
 
 /// Gives each new question the runs of an earlier question with the same id. A question without such
@@ -436,7 +450,10 @@ async fn claim(
             holder: ask.holder(),
             incarnation: claims.node.settings.incarnation.clone(),
             lease: ask.lease,
-            claim_note: Some(served.waiting.turn.writer(served.waiting.is_marked)),
+            claim_note: Some((
+                served.waiting.turn.writer(served.waiting.is_marked),
+                ask.noted_for(),
+            )),
         },
         token: Some(ask.id.clone()),
         starter: got.clone(),

@@ -21,7 +21,7 @@ use schedd_core::domain::job::job_spec::Delivery;
 use schedd_core::domain::run::run_state::RunState;
 use schedd_core::host::boot_clock::BootInstant;
 use schedd_schedule::names::{JobName, RunId};
-use schedd_store::{Claim, LeaseWord, RunRecord, StoreError, Verdict};
+use schedd_store::{Claim, LeaseWord, StoreError, Verdict};
 
 /// The time for which no at-most-once run is claimed after replicas lacked the mark of such a run.
 const UNMARKED: Duration = Duration::from_secs(5);
@@ -104,7 +104,7 @@ impl WorkerClaims {
         waiting: &mut WaitingAsk,
     ) -> Result<Vec<HandedRun>, StoreError> {
         let note = self.node.store.read_worker_claim(&waiting.ask.id).await?.unwrap_or_default();
-        if !waiting.is_marked && (waiting.turn.is_shared || has_mark(&note)) {
+        if !waiting.is_marked && (waiting.needs_mark || has_mark(&note)) {
             return self.mark(waiting).await;
         }
         self.open_runs(&note, &waiting.ask).await
@@ -116,27 +116,24 @@ impl WorkerClaims {
         &self,
         waiting: &mut WaitingAsk,
     ) -> Result<Vec<HandedRun>, StoreError> {
-        let (ask, mark) = (&waiting.ask, waiting.turn.mark());
-        let keep = ask.wait.saturating_add(ask.lease);
-        let note = match self.node.store.mark_worker_claim(&ask.id, &mark, keep).await {
+        let (store, ask, mark) = (&self.node.store, &waiting.ask, waiting.turn.mark());
+        let note = match store.mark_worker_claim(&ask.id, &mark, ask.noted_for()).await {
             Err(StoreError::OutOfMemory { .. } | StoreError::Denied { .. }) => {
                 return self.claimed_before(ask).await;
             }
             note => note?,
         };
-        waiting.is_marked = true;
         let runs = self.open_runs(&note, ask).await?;
-        // A worker that never changes the id of its question would make the note long. The next claim
-        // for it is void then, and the worker asks again.
+        // A worker that never changes the id of its question would make the note long.
         if runs.is_empty() && note.len() > LONGEST_NOTE {
-            self.node.store.forget_worker_claim(&ask.id).await?;
+            store.shorten_worker_claim(&ask.id, &mark, ask.noted_for()).await?;
         }
+        waiting.is_marked = true;
         Ok(runs)
     }
 
     /// Sorts the runs that were just claimed for a question. Returns those that it may have, and those
-    /// whose claims are void. A run that another node claimed for the same question is in neither list:
-    /// that node decides. Without an answer of Redis, no other node is known.
+    /// whose claims are void. Without an answer of Redis, no other node is known.
     pub(super) async fn sort_out(
         &self,
         waiting: &WaitingAsk,
@@ -145,21 +142,12 @@ impl WorkerClaims {
         if !waiting.is_marked || taken.is_empty() {
             return (taken, Vec::new());
         }
-        let runs: Vec<RunId> = taken.iter().map(|(_, claim, _)| claim.run.clone()).collect();
-        let (note, records) = tokio::join!(
-            self.node.store.read_worker_claim(&waiting.ask.id),
-            self.node.store.read_runs(&runs)
-        );
-        let (Ok(note), Ok(records)) = (note, records) else { return (taken, Vec::new()) };
+        let Ok(note) = self.node.store.read_worker_claim(&waiting.ask.id).await else {
+            return (taken, Vec::new());
+        };
         let note = note.unwrap_or_default();
         let (noted, here) = (NotedRuns::of(&note), self.node.settings.incarnation.as_str());
-        let is_own = |record: &Result<Option<RunRecord>, StoreError>| match record {
-            Ok(Some(record)) => record.incarnation.as_deref() == Some(here),
-            _ => true,
-        };
-        let own = taken.into_iter().zip(&records).filter(|(_, record)| is_own(record));
-        own.map(|(run, _)| run)
-            .partition(|(_, claim, _)| noted.has_claim(&claim.run.to_string(), here))
+        taken.into_iter().partition(|(_, claim, _)| noted.has_claim(&claim.run.to_string(), here))
     }
 
     /// Returns the runs in `note` that the question `ask` got and that are open.

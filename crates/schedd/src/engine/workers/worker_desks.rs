@@ -1,7 +1,8 @@
 //! The place where workers ask for runs of the namespace and of its shards.
 //!
 //! A question waits at the desk of each shard that may have runs for it. Its turn lets only one of
-//! them claim at a time, of one node. So a question never gets more runs than it asked for.
+//! the desks of a node claim at a time. Two nodes that get the same question at the same moment may
+//! each claim runs of other shards for it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

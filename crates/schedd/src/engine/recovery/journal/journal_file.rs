@@ -122,7 +122,12 @@ impl JournalFile {
 /// former file, although the content of this file was on disk (fsync(2)).
 fn keep_name(path: &Path) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    fs::File::open(directory.unwrap_or_else(|| Path::new(".")))?.sync_all()
+    let kept = fs::File::open(directory.unwrap_or_else(|| Path::new(".")))?.sync_all();
+    // Some file systems cannot do so for a directory.
+    kept.or_else(|error| match error.kind() {
+        io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported => Ok(()),
+        _ => Err(error),
+    })
 }
 
 /// Returns `path` with `ending` appended to its file name.
@@ -175,16 +180,18 @@ pub(super) fn write(desk: &Desk, mut file: JournalFile) {
         {
             state = desk.wake.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
         }
-        if state.waiting.is_empty() && !state.is_closing {
-            drop(state);
+        let gathers = state.waiting.is_empty() && !state.is_closing;
+        // No task waits for the disk while it waits for the state.
+        drop(state);
+        if gathers {
             std::thread::sleep(GATHER);
-            state = desk.state();
         }
+        let is_removed = file.is_removed();
+        let mut state = desk.state();
         let lines = std::mem::take(&mut state.unwritten);
         let waiting = std::mem::take(&mut state.waiting);
         let is_closing = state.is_closing;
         let file_was = std::mem::take(&mut state.file_is);
-        let is_removed = file.is_removed();
         let anew = (file_was != FileIs::Current || is_removed || file.has_grown()).then(|| {
             let before = state.memory.whole_at - AGE_MS;
             state.memory.forget_before(before);
