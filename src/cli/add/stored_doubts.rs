@@ -46,7 +46,7 @@ pub(super) async fn stored_doubts(
             texts.push(format!("not_while: {}", stranger_words(other)));
         }
         if let Some(why) = Unserved::of(&job.spec.lane_in(job.spec.queue.clone()), &serving) {
-            texts.push(format!("{why}; runs of the job wait for such a node"));
+            texts.push(format!("{why}; runs of the job wait until one does"));
         }
         if paused.contains(name) {
             texts.push(format!("job {name} is paused, and starts no runs until it is resumed"));

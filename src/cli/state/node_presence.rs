@@ -31,7 +31,7 @@ pub(crate) async fn warn_if_none_takes(store: &Store, lane: &Lane, console: &mut
     let Ok((now, nodes)) = store.list_nodes().await else { return };
     warn_if_none_of(&nodes, now, store, console);
     if let Some(why) = Unserved::of(lane, &serving(&nodes, now)) {
-        console.warn(&format!("{why}; runs of the job wait for such a node"));
+        console.warn(&format!("{why}; runs of the job wait until one does"));
     }
 }
 
