@@ -63,7 +63,7 @@ fn words() -> impl Iterator<Item = String> {
 }
 
 /// Returns a usage error as one line about the argument that is at fault: `--note: found X, wanted Y`.
-/// The line names no help. A value without a flag, such as `<JOB>`, is named in lower case. Returns
+/// The line does not point to `--help`. A value without a flag, such as `<JOB>`, is named in lower case. Returns
 /// `None` if no single argument is at fault.
 pub(crate) fn argument_fault(error: &clap::Error, verb: Option<&str>) -> Option<String> {
     let text = |kind| match error.get(kind) {

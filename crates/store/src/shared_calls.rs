@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 /// An item and the channel for its answer.
 pub type WaitingItem<T, A> = (T, oneshot::Sender<A>);
 
-/// The items that wait for a shared call, and their answers. Clones share the items.
+/// The items that wait for a shared call to Redis, each with the channel for its answer.
 #[derive(Debug)]
 pub struct SharedCalls<T, A>(Arc<Mutex<WaitingItems<T, A>>>);
 
@@ -33,8 +33,8 @@ impl<T, A> SharedCalls<T, A> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an item. Returns the channel of its answer, and a sender if no other exists. The caller
-    /// gives the sender to a task.
+    /// Adds an item. Returns the channel on which its answer comes. Also returns a sender if no task
+    /// sends items; the caller must give the sender to a task.
     pub fn add(&self, item: T) -> (oneshot::Receiver<A>, Option<CallSender<T, A>>) {
         let (answer, answered) = oneshot::channel();
         let mut waiting = self.lock();

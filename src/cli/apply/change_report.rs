@@ -36,7 +36,7 @@ pub(super) fn comparison(
     }
 }
 
-/// Prints the line of a job, queue or group that differs, given by its kind and its name.
+/// Prints how a job, queue or group differs from the file. The pair is its kind and its name.
 fn report(
     (kind, name): (&str, &str),
     standing: &ApplyState,

@@ -80,7 +80,7 @@ async fn a_claim_repeated_with_its_token_gives_the_same_fence_and_changes_nothin
     let second = call(7, "once", order.clone()).await;
     assert_eq!((second.fence, second.attempt), (first.fence, first.attempt));
     assert_eq!(world.snapshot(), before);
-    // A worker sends the question with one id to several nodes.
+    // A worker may ask several nodes with the same claim id, which is the token of their claims.
     let judged = ClaimOrder { max_runs: Some(9), ..order.clone() };
     for (node, token, order) in
         [("n1", "other", &order), ("n2", "once", &order), ("n2", "once", &judged)]

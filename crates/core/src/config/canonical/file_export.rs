@@ -202,8 +202,8 @@ fn written(value: &Value) -> String {
                 keys.iter().map(|(key, value)| format!("{} = {}", bare(key), written(value)));
             format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
         }
-        // Other values are written as in JSON. Only a comment contains null, which TOML does not
-        // have.
+        // Other values are written as in JSON. TOML has no null, so a job whose payload contains null
+        // is written as a comment.
         other => other.to_string(),
     }
 }

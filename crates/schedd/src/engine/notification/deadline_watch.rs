@@ -29,7 +29,7 @@ const DUE_FOR: Duration = Duration::from_secs(1);
 const BATCH: usize = 200;
 /// The most pages of overdue runs that one round examines. The next round goes on with the rest.
 const PAGES: usize = 20;
-/// The interval between the rounds of one search.
+/// The pause between two rounds of a search that found more runs than a round examines.
 const REST_AFTER: Duration = Duration::from_millis(100);
 
 /// The loop that checks deadlines.

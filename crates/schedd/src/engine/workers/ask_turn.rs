@@ -48,7 +48,7 @@ impl AskTurn {
         format!("{MARK}{}", self.node)
     }
 
-    /// Returns the first word in the note of a claim.
+    /// Returns the word that stands before the runs of a claim in the note of the question.
     pub(super) fn writer(&self, is_marked: bool) -> String {
         format!("{WRITER}{}", if is_marked { &self.node } else { "" })
     }

@@ -28,7 +28,7 @@ pub enum AskError {
 #[derive(Default)]
 pub(super) struct WaitingAsks(Mutex<AskTable>);
 
-/// The place of a question in the table: when it is answered without runs, and its number.
+/// The key of a question in the table: the instant at which its wait ends, and its number.
 type AskPlace = (BootInstant, u64);
 
 /// The questions, by their ends and by their ids.

@@ -104,7 +104,8 @@ impl JournalFile {
         Ok(())
     }
 
-    /// Returns true if the open file is not the file `path` any more, because somebody removed that.
+    /// Returns true if `path` names no file or another file than the open one, because somebody removed
+    /// the open file.
     fn is_removed(&self) -> bool {
         let id = |file: fs::Metadata| (file.dev(), file.ino());
         match (self.open.metadata(), fs::metadata(&self.path)) {

@@ -215,6 +215,12 @@ mod tests {
         assert_eq!(read(&fs::read(&path).unwrap()).1, 0, "it was written anew");
     }
 
+    /// The start of an at-most-once run under this fence.
+    fn begun(fence: u64) -> ClaimedRun {
+        let (run, queue) = ("once@1".to_owned(), "default".to_owned());
+        ClaimedRun { run, queue, attempt: 1, fence, at: 1 }
+    }
+
     #[tokio::test]
     async fn a_file_that_has_grown_is_written_anew_and_stays_bounded() {
         let dir = tempfile::tempdir().unwrap();
@@ -222,14 +228,7 @@ mod tests {
         let journal = Journal::open(Some(dir.path()), "ns", &node());
         for batch in 0..60 {
             journal.note((0..1_000).map(|number| ended(batch * 1_000 + number)));
-            let claim = ClaimedRun {
-                run: "once@1".to_owned(),
-                queue: "default".to_owned(),
-                attempt: 1,
-                fence: 1,
-                at: 1,
-            };
-            journal.mark_start(claim).await;
+            journal.mark_start(begun(1)).await;
         }
         journal.close().await;
         assert!(path.metadata().unwrap().len() < GROWN * 2, "{}", path.metadata().unwrap().len());
@@ -254,16 +253,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let journal = Journal::open(Some(dir.path()), "ns", &node());
         journal.note([ended(1)]);
-        let claim = ClaimedRun {
-            run: "once@1".to_owned(),
-            queue: "default".to_owned(),
-            attempt: 1,
-            fence: 1,
-            at: 1,
-        };
-        journal.mark_start(claim.clone()).await;
+        journal.mark_start(begun(1)).await;
         std::fs::remove_file(dir.path().join("journal-ns@n1")).unwrap();
-        journal.mark_start(ClaimedRun { fence: 2, ..claim }).await;
+        journal.mark_start(begun(2)).await;
         journal.close().await;
         drop(journal);
         let kept = memory(dir.path());
@@ -281,15 +273,8 @@ mod tests {
         let shared = desk.clone();
         let writer = std::thread::spawn(move || write(&shared, file));
         let journal = Journal { desk, writer: Mutex::new(Some(writer)) };
-        let claim = || ClaimedRun {
-            run: "once@1".to_owned(),
-            queue: "default".to_owned(),
-            attempt: 1,
-            fence: 1,
-            at: 1,
-        };
         for _ in 0..20 {
-            journal.mark_start(claim()).await;
+            journal.mark_start(begun(1)).await;
         }
         assert_eq!(journal.with(|memory| memory.claimed().count()), 1);
         journal.close().await;
